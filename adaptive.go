@@ -1,0 +1,311 @@
+package retrip
+
+import (
+	"math"
+	"sync"
+	"time"
+)
+
+// The numbers of the AWS SDKs' client rate limiter, the same in the SDKs for
+// Go, Java, JavaScript, Python and Rust. Rates are attempts per second.
+const (
+	smoothing     = 0.8 // weight of the newest half second in the measured rate
+	beta          = 0.7 // a throttle cuts the rate to this share
+	cubicScale    = 0.4 // steepness of the way back up
+	minRate       = 0.5
+	minBurst      = 1.0
+	maxOfMeasured = 2.0 // never allow more than twice what is in fact sent
+	halfSeconds   = int64(time.Second / 2)
+)
+
+// Limiter is the adaptive mode's send-rate limiter: a token bucket whose rate
+// follows the CUBIC curve of TCP congestion control. It lets everything pass
+// until the first throttling answer, and from then on never again without
+// counting: each throttle cuts the rate to 70 % of what was sent, each other
+// answer raises it again, and attempts, first ones too, wait for their turn.
+//
+// Who has to wait waits in a queue, first come first served. A place that is
+// given up, or a permit that was not used, goes to the next in line.
+//
+// The limiter assumes that all attempts it sees compete for one resource, so
+// give each host, and if need be each table or bucket, one of its own
+// (Transport.Key). All methods are safe for concurrent use. The zero Limiter
+// is ready, its clock starting at its first use.
+type Limiter struct {
+	mu sync.Mutex
+
+	start time.Time     // the full second in which the limiter was made
+	now   time.Duration // the newest reading, since start; never goes back
+
+	// The measured rate, taken at each half second that had attempts.
+	attempts   int
+	halfSecond int64
+	measured   float64
+
+	// The token bucket. It fills from its second reading on.
+	enabled  bool
+	rate     float64
+	burst    float64
+	tokens   float64
+	filled   time.Duration
+	clocking bool
+
+	// The cubic curve: where the last throttle happened.
+	throttledAt   time.Duration
+	throttledRate float64
+
+	// Those who wait, oldest first. Only the oldest holds a timer.
+	head, tail *place
+	waiting    int
+}
+
+// A place is one attempt's position in a limiter's queue. Its wake channel
+// gets a value when the holder becomes the oldest, and while it is the oldest
+// whenever the rate changes or a permit comes back.
+type place struct {
+	wake       chan struct{}
+	expected   time.Duration // the wait, as it looked when the place was taken
+	prev, next *place
+}
+
+// LimiterState is a limiter's inner state at its last update, for display and
+// for tests. Rates are attempts per second.
+type LimiterState struct {
+	Enabled  bool    // false until the first throttle
+	Measured float64 // what was sent of late
+	Rate     float64 // what may be sent
+	Burst    float64 // the most tokens that can be saved up
+	Tokens   float64 // attempts that may go at once
+	Waiting  int     // attempts in the queue
+}
+
+// NewLimiter returns a limiter whose clock starts now.
+func NewLimiter() *Limiter {
+	l := new(Limiter)
+	l.begin(time.Now())
+	return l
+}
+
+// State returns the limiter's state as of its last update.
+func (l *Limiter) State() LimiterState {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return LimiterState{
+		Enabled: l.enabled, Measured: l.measured, Rate: l.rate,
+		Burst: l.burst, Tokens: l.tokens, Waiting: l.waiting,
+	}
+}
+
+// asNew reports whether forgetting the limiter would lose nothing but the
+// measured rate, which two seconds of traffic restore.
+func (l *Limiter) asNew() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return !l.enabled && l.waiting == 0
+}
+
+// admit asks for a permit to send one attempt. It gives one at once (paid
+// telling whether a token was taken for it), or else a place in the queue.
+func (l *Limiter) admit(now time.Time) (paid bool, p *place) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !l.enabled {
+		return false, nil
+	}
+	l.refill(l.tick(now))
+	if l.head == nil && l.take() {
+		return true, nil
+	}
+	p = &place{wake: make(chan struct{}, 1), expected: l.queued()}
+	if l.tail == nil {
+		l.head = p
+	} else {
+		p.prev, l.tail.next = l.tail, p
+	}
+	l.tail = p
+	l.waiting++
+	return false, p
+}
+
+// turn asks again for the holder of p. It reports that the permit is granted
+// and p left the queue, or how long to wait before asking once more: a
+// negative wait means until woken.
+func (l *Limiter) turn(p *place, now time.Time) (granted bool, wait time.Duration) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.head != p {
+		return false, -1
+	}
+	l.refill(l.tick(now))
+	if l.take() {
+		l.remove(p)
+		return true, 0
+	}
+	return false, fillTime(1-l.tokens, l.rate)
+}
+
+// leave gives up a place in the queue.
+func (l *Limiter) leave(p *place) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.remove(p)
+}
+
+// giveBack returns the token of a permit that was not used.
+func (l *Limiter) giveBack() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.tokens = min(l.tokens+1, l.burst)
+	l.wakeHead()
+}
+
+// queueTime estimates how long a newcomer would wait for its permit.
+func (l *Limiter) queueTime(now time.Time) time.Duration {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !l.enabled {
+		return 0
+	}
+	l.refill(l.tick(now))
+	return l.queued()
+}
+
+func (l *Limiter) queued() time.Duration {
+	return fillTime(float64(l.waiting)+1-l.tokens, l.rate)
+}
+
+// update is told how each attempt ended: with a throttling answer or not.
+func (l *Limiter) update(now time.Time, throttled bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	t := l.tick(now)
+	l.measure(t)
+
+	var target float64
+	if throttled {
+		used := l.measured
+		if l.enabled {
+			used = min(used, l.rate)
+		}
+		l.throttledRate, l.throttledAt, l.enabled = used, t, true
+		target = beta * used
+	} else {
+		target = l.curve(t)
+	}
+	target = min(target, maxOfMeasured*l.measured)
+
+	l.refill(t)
+	l.rate = max(target, minRate)
+	l.burst = max(target, minBurst)
+	l.tokens = min(l.tokens, l.burst)
+	l.wakeHead()
+}
+
+// count is told of an attempt that its caller cancelled: it was sent, and says
+// nothing about the server.
+func (l *Limiter) count(now time.Time) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.measure(l.tick(now))
+}
+
+// begin sets the clock's zero to the full second of now: the published
+// algorithm counts half seconds from there.
+func (l *Limiter) begin(now time.Time) {
+	l.start = now.Add(-time.Duration(now.Nanosecond()))
+	l.now = now.Sub(l.start)
+	l.throttledAt = l.now
+}
+
+// tick turns a reading into time since start. A clock that goes back stands
+// still instead, so that no rate ever becomes negative.
+func (l *Limiter) tick(now time.Time) time.Duration {
+	if l.start.IsZero() {
+		l.begin(now)
+	}
+	l.now = max(l.now, now.Sub(l.start))
+	return l.now
+}
+
+// measure counts one attempt, and once per half second folds the count into
+// the measured rate: 0.8·(attempts per second since the last time) + 0.2·old.
+func (l *Limiter) measure(t time.Duration) {
+	l.attempts++
+	if h := int64(t) / halfSeconds; h > l.halfSecond {
+		current := float64(l.attempts) / (float64(h-l.halfSecond) / 2)
+		l.measured = smoothing*current + (1-smoothing)*l.measured
+		l.attempts, l.halfSecond = 0, h
+	}
+}
+
+// curve is the rate allowed t after the last throttle:
+//
+//	0.4·(t − t0 − w)³ + r0,  w = ∛(r0·(1 − 0.7)/0.4)
+//
+// with r0 the rate at which the last throttle came, at time t0. It starts at
+// 0.7·r0, is flat around r0, which it reaches after w seconds, and then probes
+// for more, faster and faster.
+func (l *Limiter) curve(t time.Duration) float64 {
+	window := math.Cbrt(l.throttledRate * (1 - beta) / cubicScale)
+	since := (t - l.throttledAt).Seconds() - window
+	return cubicScale*since*since*since + l.throttledRate
+}
+
+// refill adds what the bucket gained since it was last filled.
+func (l *Limiter) refill(t time.Duration) {
+	if l.clocking {
+		l.tokens = min(l.burst, l.tokens+(t-l.filled).Seconds()*l.rate)
+	}
+	l.filled, l.clocking = t, true
+}
+
+// take takes one token. A shortfall that takes less than a nanosecond to fill
+// counts as filled: no timer could wait for it, so the asker would spin.
+func (l *Limiter) take() bool {
+	if fillTime(1-l.tokens, l.rate) > 0 {
+		return false
+	}
+	l.tokens = max(0, l.tokens-1)
+	return true
+}
+
+func (l *Limiter) remove(p *place) {
+	if p.prev == nil {
+		l.head = p.next
+	} else {
+		p.prev.next = p.next
+	}
+	if p.next == nil {
+		l.tail = p.prev
+	} else {
+		p.next.prev = p.prev
+	}
+	wasHead := p.prev == nil
+	p.prev, p.next = nil, nil
+	l.waiting--
+	if wasHead {
+		l.wakeHead()
+	}
+}
+
+func (l *Limiter) wakeHead() {
+	if l.head == nil {
+		return
+	}
+	select {
+	case l.head.wake <- struct{}{}:
+	default: // a wake-up it has not seen yet will do
+	}
+}
+
+// fillTime is how long a bucket takes to gain n tokens at the given rate.
+func fillTime(n, rate float64) time.Duration {
+	if n <= 0 {
+		return 0
+	}
+	ns := n / rate * float64(time.Second)
+	if !(ns < math.MaxInt64) { // also when the rate is still zero
+		return math.MaxInt64
+	}
+	return time.Duration(ns)
+}

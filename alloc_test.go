@@ -1,0 +1,74 @@
+package retrip
+
+import (
+	"bytes"
+	"net/http"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+type nopBase struct{ resp *http.Response }
+
+func (b nopBase) RoundTrip(*http.Request) (*http.Response, error) { return b.resp, nil }
+
+// A request that succeeds at once costs nothing beyond its base.
+func TestSuccessAllocatesNothing(t *testing.T) {
+	if raceEnabled {
+		t.Skip("the race detector allocates")
+	}
+	base := nopBase{&http.Response{StatusCode: 200, Body: http.NoBody}}
+	throttled := Adaptive()
+	throttled.Limiter.measured = 1e9 // fast enough that nobody ever waits
+	throttled.Limiter.update(time.Now(), true)
+	throttled.Limiter.tokens = 1e6
+	transports := map[string]*Transport{
+		"per host":              {Base: base},
+		"single strategy":       {Base: base, Strategy: Standard()},
+		"legacy":                {Base: base, Strategy: Legacy()},
+		"2026":                  {Base: base, Strategy: Standard2026()},
+		"adaptive":              {Base: base, Strategy: Adaptive()},
+		"adaptive per host":     {Base: base, PerKey: func(string) *Strategy { return Adaptive() }},
+		"adaptive, throttled":   {Base: base, Strategy: throttled},
+		"observer that ignores": {Base: base, Observe: func(Event) {}},
+	}
+	get, err := http.NewRequest("GET", "http://example.com:80/path", nil)
+	require.NoError(t, err)
+	put, err := http.NewRequest("PUT", "https://example.com/path", bytes.NewReader(make([]byte, 1024)))
+	require.NoError(t, err)
+	for name, transport := range transports {
+		for _, req := range []*http.Request{get, put} {
+			t.Run(name+" "+req.Method, func(t *testing.T) {
+				n := testing.AllocsPerRun(1000, func() {
+					if _, err := transport.RoundTrip(req); err != nil {
+						t.Fatal(err)
+					}
+				})
+				require.Zero(t, n)
+			})
+		}
+	}
+}
+
+func BenchmarkSuccess(b *testing.B) {
+	base := nopBase{&http.Response{StatusCode: 200, Body: http.NoBody}}
+	req, _ := http.NewRequest("GET", "http://example.com/path", nil)
+	run := func(name string, rt http.RoundTripper) {
+		b.Run(name, func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				_, _ = rt.RoundTrip(req)
+			}
+		})
+	}
+	run("base", base)
+	run("single", &Transport{Base: base, Strategy: Standard()})
+	run("perhost", &Transport{Base: base})
+	run("adaptive", &Transport{Base: base, Strategy: Adaptive()})
+	b.Run("time.Now", func(b *testing.B) {
+		for b.Loop() {
+			_ = time.Now()
+		}
+	})
+}

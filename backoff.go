@@ -1,0 +1,173 @@
+package retrip
+
+import (
+	"fmt"
+	"math"
+	"time"
+)
+
+// A Backoff computes how long to wait before a retry, on our own account: what
+// the server asks for is read elsewhere and added by the Transport, which
+// waits the longer of the two.
+//
+// Delay returns ok == false to stop retrying; the caller then gets the last
+// response or error. A negative delay counts as zero. A Backoff keeps no state
+// between calls, since one value serves many requests at once.
+type Backoff interface {
+	Delay(Retry) (d time.Duration, ok bool)
+}
+
+// BackoffFunc makes a Backoff of a function, which must be safe for concurrent
+// use.
+type BackoffFunc func(Retry) (d time.Duration, ok bool)
+
+// Delay calls f.
+func (f BackoffFunc) Delay(r Retry) (time.Duration, bool) { return f(r) }
+
+// Retry is everything a delay may depend on. The same Retry always gives the
+// same delay: chance and time come in as values.
+type Retry struct {
+	// Index is 0 for the first retry, 1 for the second.
+	Index int
+	// Class is the class of the attempt that failed.
+	Class Class
+	// Prev is the delay the Backoff gave for the retry before this one, and 0
+	// for the first.
+	Prev time.Duration
+	// Elapsed is the time since the first attempt ended; 0 for the first retry.
+	Elapsed time.Duration
+	// Rand is a random number, uniform from 0 up to but not including 1.
+	Rand float64
+}
+
+// Constant waits the same time before each retry.
+type Constant struct {
+	Wait time.Duration
+}
+
+// Delay returns c.Wait.
+func (c Constant) Delay(Retry) (time.Duration, bool) { return c.Wait, true }
+
+// Exponential doubles the wait with each retry: min(Cap, Base·2^n), n from 0.
+// Clients that failed together come back together, so prefer FullJitter.
+//
+// In this and the other exponential types a Cap of 0 means none; the wait then
+// grows to the largest time.Duration and stays there.
+type Exponential struct {
+	Base, Cap time.Duration
+}
+
+// Delay returns min(Cap, Base·2^n).
+func (e Exponential) Delay(r Retry) (time.Duration, bool) {
+	return ceiling(e.Base, e.Cap, r.Index), true
+}
+
+// FullJitter waits anything from nothing to the exponential wait:
+// Rand·min(Cap, Base·2^n), the cap before the jitter. It spreads clients best
+// for the fewest calls, and the AWS SDKs use it.
+type FullJitter struct {
+	Base, Cap time.Duration
+}
+
+// Delay returns Rand·min(Cap, Base·2^n).
+func (j FullJitter) Delay(r Retry) (time.Duration, bool) {
+	return scale(ceiling(j.Base, j.Cap, r.Index), r.Rand), true
+}
+
+// EqualJitter keeps half of the exponential wait and draws the other half:
+// c/2 + Rand·c/2 with c = min(Cap, Base·2^n). The AWS SDK for Java's legacy
+// mode uses it for throttling, where an early retry does harm.
+type EqualJitter struct {
+	Base, Cap time.Duration
+}
+
+// Delay returns c/2 + Rand·c/2.
+func (j EqualJitter) Delay(r Retry) (time.Duration, bool) {
+	c := ceiling(j.Base, j.Cap, r.Index)
+	return c/2 + scale(c-c/2, r.Rand), true
+}
+
+// DecorrelatedJitter draws from a range that grows with the previous wait:
+// min(Cap, Base + Rand·(3·Prev − Base)), Prev being Base at first. It ends a
+// little sooner than FullJitter and costs about a quarter more calls.
+type DecorrelatedJitter struct {
+	Base, Cap time.Duration
+}
+
+// Delay returns min(Cap, Base + Rand·(3·Prev − Base)).
+func (j DecorrelatedJitter) Delay(r Retry) (time.Duration, bool) {
+	prev := max(r.Prev, j.Base)
+	top := time.Duration(math.MaxInt64)
+	if prev <= top/3 {
+		top = 3 * prev
+	}
+	d := j.Base + scale(top-j.Base, r.Rand)
+	if j.Cap > 0 {
+		d = min(d, j.Cap)
+	}
+	return d, true
+}
+
+// CapAfterJitter draws first and cuts afterwards: min(Cap, Rand·Base·2^n).
+// Late retries therefore often wait exactly Cap, all clients alike. The AWS
+// SDK for PHP did so before 2026; FullJitter is the better choice.
+type CapAfterJitter struct {
+	Base, Cap time.Duration
+}
+
+// Delay returns min(Cap, Rand·Base·2^n).
+func (j CapAfterJitter) Delay(r Retry) (time.Duration, bool) {
+	d := scale(ceiling(j.Base, 0, r.Index), r.Rand)
+	if j.Cap > 0 {
+		d = min(d, j.Cap)
+	}
+	return d, true
+}
+
+// ceiling is min(cap, base·2^n), a cap of 0 meaning none, without overflow.
+func ceiling(base, cap time.Duration, n int) time.Duration {
+	top := time.Duration(math.MaxInt64)
+	if cap > 0 {
+		top = cap
+	}
+	n = max(n, 0)
+	switch {
+	case base <= 0:
+		return 0
+	case n > 62 || base > top>>n:
+		return top
+	}
+	return base << n
+}
+
+// scale is f·d for f from 0 to 1, and safe for any f: the product of a float
+// and the largest Duration may not fit into a Duration.
+func scale(d time.Duration, f float64) time.Duration {
+	switch {
+	case f >= 1:
+		return d
+	case f > 0: // false for NaN
+		return time.Duration(f * float64(d))
+	default:
+		return 0
+	}
+}
+
+func (c Constant) check() error           { return checkRange(c.Wait, 0) }
+func (e Exponential) check() error        { return checkRange(e.Base, e.Cap) }
+func (j FullJitter) check() error         { return checkRange(j.Base, j.Cap) }
+func (j EqualJitter) check() error        { return checkRange(j.Base, j.Cap) }
+func (j DecorrelatedJitter) check() error { return checkRange(j.Base, j.Cap) }
+func (j CapAfterJitter) check() error     { return checkRange(j.Base, j.Cap) }
+
+func checkRange(base, cap time.Duration) error {
+	switch {
+	case base < 0:
+		return fmt.Errorf("waits %v, which is negative: use 0 or more", base)
+	case cap < 0:
+		return fmt.Errorf("has a cap of %v, which is negative: use 0 for none", cap)
+	case cap > 0 && base > cap:
+		return fmt.Errorf("starts at %v, above its cap of %v: lower the base or raise the cap", base, cap)
+	}
+	return nil
+}

@@ -1,0 +1,96 @@
+package retrip
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"reflect"
+
+	"github.com/hashicorp/go-cleanhttp"
+)
+
+// Validate reports every setting of the Transport that makes no sense, each
+// with its name and what to do. A Transport that is not valid sends nothing:
+// RoundTrip returns the same error.
+func (t *Transport) Validate() error {
+	var errs []error
+	report := func(format string, args ...any) {
+		errs = append(errs, fmt.Errorf("retrip: Transport."+format, args...))
+	}
+	if v := reflect.ValueOf(t.Base); v.Kind() == reflect.Pointer && v.IsNil() {
+		report("Base is a nil %T: leave the field nil, or set the transport to wrap", t.Base)
+	}
+	if t.Base == http.RoundTripper(t) {
+		report("Base is the Transport itself: leave it nil, or set the transport to wrap")
+	}
+	if t.Strategy != nil {
+		if t.PerKey != nil {
+			report("Strategy and PerKey are both set: leave one nil")
+		}
+		if err := t.Strategy.check("Strategy"); err != nil {
+			report("%w", err)
+		}
+	}
+	if t.MaxKeys < 0 {
+		report("MaxKeys is %d: use 0 for %d, or more", t.MaxKeys, defaultMaxKeys)
+	}
+	if t.AttemptTimeout < 0 {
+		report("AttemptTimeout is %v: use 0 for none, or more", t.AttemptTimeout)
+	}
+	if t.ReplayBuffer < 0 {
+		report("ReplayBuffer is %d: use 0 for %d, or more", t.ReplayBuffer, defaultReplayBuffer)
+	}
+	return errors.Join(errs...)
+}
+
+// Unwrap returns the transport that sends the attempts: Base, or the one that
+// stands in for a nil Base.
+func (t *Transport) Unwrap() http.RoundTripper {
+	t.setUp()
+	return t.base
+}
+
+// CloseIdleConnections closes the base's idle connections, if it knows how to.
+// http.Client.CloseIdleConnections calls it.
+func (t *Transport) CloseIdleConnections() {
+	if base, ok := t.Unwrap().(interface{ CloseIdleConnections() }); ok {
+		base.CloseIdleConnections()
+	}
+}
+
+// setUp reads the settings, once.
+func (t *Transport) setUp() { t.once.Do(t.readSettings) }
+
+func (t *Transport) readSettings() {
+	t.base = t.Base
+	if t.base == nil {
+		t.base = cleanhttp.DefaultPooledTransport()
+	}
+	if t.invalid = t.Validate(); t.invalid != nil {
+		return
+	}
+	t.clocked = t.Prepare != nil || t.Observe != nil || t.AttemptTimeout > 0
+	t.keys.max = t.MaxKeys
+	if t.keys.max == 0 {
+		t.keys.max = defaultMaxKeys
+	}
+	t.keys.overflow = t.newEntry("")
+	t.invalid = t.keys.overflow.err
+}
+
+// newEntry makes the state of a key.
+func (t *Transport) newEntry(key string) *entry {
+	e := &entry{key: key}
+	switch {
+	case t.Strategy != nil:
+		e.strategy, e.shared = t.Strategy, true
+	case t.PerKey != nil:
+		e.strategy = t.PerKey(key)
+	default:
+		e.strategy = Standard()
+	}
+	if err := e.strategy.check(fmt.Sprintf("PerKey(%q)", key)); err != nil {
+		e.err = fmt.Errorf("retrip: Transport.%w", err)
+	}
+	return e
+}

@@ -1,0 +1,168 @@
+package retrip
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Reason is why a request was not, or not again, retried. Every Reason is an
+// error, so that errors.Is(err, retrip.QuotaSpent) asks for it. The zero
+// Reason means that there was no cause to stop: a success, or a retry to come.
+type Reason uint8
+
+const (
+	// AttemptsSpent: the last of Strategy.MaxAttempts failed.
+	AttemptsSpent Reason = iota + 1
+	// QuotaSpent: Strategy.Quota refused to pay for a retry.
+	QuotaSpent
+	// NotRetryable: the outcome's class says that repeating can't help.
+	NotRetryable
+	// NotRepeatable: the first attempt may have had its effect, and the request
+	// is neither idempotent nor declared to be so (WithIdempotent).
+	NotRepeatable
+	// BodyNotReplayable: the request body can't be sent once more, whole and
+	// the same.
+	BodyNotReplayable
+	// WaitOverCap: the server asked for a longer wait than Strategy.MaxWait
+	// allows, or the limiter for a longer one than Strategy.MaxAdmitWait.
+	WaitOverCap
+	// WaitOverDeadline: the wait would have outlived the context's deadline.
+	WaitOverDeadline
+	// Cancelled: the caller's context ended, or Request.Cancel was closed.
+	Cancelled
+	// BackoffStopped: the strategy's Backoff said to stop.
+	BackoffStopped
+	// PrepareFailed: Transport.Prepare returned an error.
+	PrepareFailed
+)
+
+var reasonNames = [...]string{
+	"none", "attempts spent", "quota spent", "not retryable", "not repeatable", "body not replayable",
+	"wait over cap", "wait over deadline", "cancelled", "backoff stopped", "prepare failed",
+}
+
+// String returns the reason in words, such as "quota spent".
+func (r Reason) String() string { return nameOf(reasonNames[:], r) }
+
+// Error returns the same words as String.
+func (r Reason) Error() string { return r.String() }
+
+// Error is the error of a request that ended without a response after retrip
+// had a part in it: it retried, would have retried but for Reason, or could
+// not send at all. A first attempt's error that is not worth a retry, or comes
+// of the caller's own cancellation, is returned as the base returned it.
+//
+// errors.Is finds Reason, the last failure, and for Cancelled also the
+// context's error and cause.
+type Error struct {
+	// Attempts is how many attempts were sent; 0 if none was.
+	Attempts int
+	// Reason is why there was no further one.
+	Reason Reason
+	// Err is what ended the request: the last attempt's error, the context's
+	// cause, or what Prepare returned. It may be nil if Reason says it all.
+	Err error
+	// Last is the last attempt's error where Err is not, or nil.
+	Last error
+	// Status and Code are the status and the error code of the last attempt's
+	// response, whose body is gone, or zero. Code is only one that a classifier
+	// of the strategy lists.
+	Status int
+	Code   string
+
+	ctxErr error // the context's own error, beside its cause
+}
+
+// Error names the attempts, the reason and the last failure. It repeats
+// neither URL nor header of the request; an error of the base may.
+func (e *Error) Error() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "retrip: %v after %d attempt", e.Reason, e.Attempts)
+	if e.Attempts != 1 {
+		b.WriteByte('s')
+	}
+	if e.Err != nil {
+		fmt.Fprintf(&b, ": %v", e.Err)
+	}
+	if e.Last != nil {
+		fmt.Fprintf(&b, " (last failure: %v)", e.Last)
+	}
+	if e.Status != 0 {
+		b.WriteString(" (last status: " + strconv.Itoa(e.Status))
+		if e.Code != "" {
+			b.WriteString(" " + e.Code)
+		}
+		b.WriteByte(')')
+	}
+	return b.String()
+}
+
+// Is reports whether target is the error's Reason.
+func (e *Error) Is(target error) bool {
+	reason, ok := target.(Reason)
+	return ok && reason == e.Reason
+}
+
+// Unwrap returns what ended the request and what failed last.
+func (e *Error) Unwrap() []error {
+	var tree []error
+	for _, err := range [...]error{e.Err, e.ctxErr, e.Last} {
+		if err != nil {
+			tree = append(tree, err)
+		}
+	}
+	return tree
+}
+
+// Timeout reports whether a timeout ended the request: the deadline, or an
+// attempt that took too long.
+func (e *Error) Timeout() bool {
+	if e.Reason == WaitOverDeadline || errors.Is(e.ctxErr, context.DeadlineExceeded) {
+		return true
+	}
+	var timeout interface{ Timeout() bool }
+	return errors.As(e.Err, &timeout) && timeout.Timeout()
+}
+
+// Temporary reports whether a later try may do better. http.Client's errors
+// ask for it; it says yes unless Reason is NotRetryable or PrepareFailed.
+func (e *Error) Temporary() bool {
+	return e.Reason != NotRetryable && e.Reason != PrepareFailed
+}
+
+// AttemptTimeoutError is the error of an attempt that got no response headers
+// within Transport.AttemptTimeout. It is a timeout, but no
+// context.DeadlineExceeded: the caller's own deadline is another matter.
+type AttemptTimeoutError struct {
+	After time.Duration
+}
+
+// Error names the timeout.
+func (e *AttemptTimeoutError) Error() string {
+	return fmt.Sprintf("retrip: no response headers within the attempt timeout of %v", e.After)
+}
+
+// Timeout returns true.
+func (e *AttemptTimeoutError) Timeout() bool { return true }
+
+// Temporary returns true.
+func (e *AttemptTimeoutError) Temporary() bool { return true }
+
+// baseError tells of a base that broke the RoundTripper contract, so that
+// nothing is known of the attempt.
+type baseError struct{ text string }
+
+func (e *baseError) Error() string { return "retrip: " + e.text }
+
+// nameOf looks up the name of an enumeration's value, and makes one up for a
+// value that is none.
+func nameOf[T ~uint8](names []string, v T) string {
+	if int(v) < len(names) {
+		return names[v]
+	}
+	return fmt.Sprintf("%T(%d)", v, v)
+}

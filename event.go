@@ -1,0 +1,93 @@
+package retrip
+
+import (
+	"context"
+	"net/http"
+	"slices"
+	"sync"
+	"time"
+)
+
+// Event tells of one attempt and of what follows from it. Each attempt that
+// was sent gives one, and a request that ends otherwise (cancelled while it
+// waits, refused by the limiter, Prepare failed) gives one more. Final is true
+// in exactly one event of a request, its last.
+type Event struct {
+	// Request is the caller's request. Don't modify or keep it.
+	Request *http.Request
+	// Key is the key whose strategy served the request, usually the host. It is
+	// empty where one strategy serves all.
+	Key string
+	// Attempt is how many attempts have been sent.
+	Attempt int
+	// Class is what the attempt's outcome means; Unknown if none was sent.
+	Class Class
+	// Status is the response's status, or 0 if there was no response.
+	Status int
+	// Code is the response's error code if a classifier lists it. Other codes
+	// are the server's words, and not repeated.
+	Code string
+	// Err is the attempt's or the request's error, or nil. Its text may hold
+	// what should not be logged.
+	Err error
+	// Reason is why there will be no further attempt: 0 after a success and
+	// where a retry follows.
+	Reason Reason
+	// Final tells that the request ends here.
+	Final bool
+	// Wait is how long the retry will wait, and WaitFrom whose wish that is:
+	// "backoff", or the header it was read from. If the server's wish is why
+	// there is no retry, they tell of that.
+	Wait     time.Duration
+	WaitFrom string
+	// AdmitWait is how long the attempt waited for the limiter.
+	AdmitWait time.Duration
+	// Tokens is what the quota has left, or -1 if it does not say.
+	Tokens int
+	// Sent and Done are when the attempt was sent and when its response headers
+	// or its error came.
+	Sent, Done time.Time
+	// Elapsed is the time since RoundTrip was called.
+	Elapsed time.Duration
+}
+
+// Trace collects the events of the requests made with one context. All methods
+// are safe for concurrent use.
+type Trace struct {
+	mu    sync.Mutex
+	trips []*[]Event
+}
+
+// WithTrace returns a context whose requests are recorded in the Trace. One
+// http.Client call may make several requests: it follows redirects.
+func WithTrace(ctx context.Context) (context.Context, *Trace) {
+	t := new(Trace)
+	return override(ctx, func(o *overrides) { o.trace = t }), t
+}
+
+// Trips returns the events so far, grouped by request in the order in which
+// the requests began.
+func (t *Trace) Trips() [][]Event {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	trips := make([][]Event, len(t.trips))
+	for i, events := range t.trips {
+		trips[i] = slices.Clone(*events)
+	}
+	return trips
+}
+
+// begin opens the record of one request.
+func (t *Trace) begin() *[]Event {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	events := new([]Event)
+	t.trips = append(t.trips, events)
+	return events
+}
+
+func (t *Trace) add(trip *[]Event, e Event) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	*trip = append(*trip, e)
+}

@@ -1,0 +1,109 @@
+package retrip
+
+import (
+	"net/http"
+	"strings"
+	"sync"
+	"sync/atomic"
+)
+
+// defaultMaxKeys bounds the hosts a Transport keeps state for. Our choice: a
+// program that talks to more at a time is a crawler, and will say so.
+const defaultMaxKeys = 1024
+
+// An entry is what a Transport keeps for one key.
+type entry struct {
+	key      string
+	strategy *Strategy
+	shared   bool // the strategy is not this key's alone
+	err      error
+	skew     skew
+	used     atomic.Bool // since the hand last passed; written only when clear
+}
+
+// forgettable reports whether a new entry would be just like this one, so that
+// nobody gains by having it dropped.
+func (e *entry) forgettable() bool {
+	return e.err != nil || e.skew.offset() == 0 && (e.shared || e.strategy.asNew())
+}
+
+// keyTable maps keys to entries, at most max of them. Hosts can be made up by
+// whoever controls a redirect or a URL in a document, so an entry that is not
+// as new is never dropped for another: when there is no other, further keys
+// share the overflow entry.
+type keyTable struct {
+	max      int
+	entries  sync.Map // string → *entry
+	overflow *entry
+
+	mu   sync.Mutex
+	ring []*entry // all entries, for the clock hand
+	hand int
+}
+
+// find returns the entry of a key, made by create if there is none. Create is
+// called outside the lock; if two make the same entry, the second is dropped.
+func (t *keyTable) find(key string, create func(key string) *entry) *entry {
+	if found, ok := t.entries.Load(key); ok {
+		e := found.(*entry)
+		if !e.used.Load() {
+			e.used.Store(true)
+		}
+		return e
+	}
+	if key == "" {
+		return t.overflow
+	}
+	key = strings.Clone(key) // not a piece of a URL that may be long
+	return t.insert(create(key))
+}
+
+func (t *keyTable) insert(e *entry) *entry {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if found, ok := t.entries.Load(e.key); ok {
+		return found.(*entry)
+	}
+	e.used.Store(true)
+	if len(t.ring) < t.max {
+		t.ring = append(t.ring, e)
+	} else {
+		victim := t.victim()
+		if victim < 0 {
+			return t.overflow
+		}
+		t.entries.Delete(t.ring[victim].key)
+		t.ring[victim] = e
+	}
+	t.entries.Store(e.key, e)
+	return e
+}
+
+// victim moves the hand to an entry that can be dropped, giving those in use a
+// second chance. It looks at no more than the default size twice over, so that
+// a flood of keys can't make each request walk through a huge table.
+func (t *keyTable) victim() int {
+	for range 2 * min(len(t.ring), defaultMaxKeys) {
+		t.hand = (t.hand + 1) % len(t.ring)
+		e := t.ring[t.hand]
+		if e.used.Load() {
+			e.used.Store(false)
+		} else if e.forgettable() {
+			return t.hand
+		}
+	}
+	return -1
+}
+
+// hostKey is the key unless the user says otherwise: the host as it would be
+// dialed, in lower case, without the port that goes without saying.
+func hostKey(req *http.Request) string {
+	host := req.URL.Host
+	switch req.URL.Scheme {
+	case "http":
+		host = strings.TrimSuffix(host, ":80")
+	case "https":
+		host = strings.TrimSuffix(host, ":443")
+	}
+	return strings.ToLower(host) // itself if it is in lower case already
+}

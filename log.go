@@ -1,0 +1,109 @@
+package retrip
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"log/slog"
+	"net"
+	"time"
+)
+
+// LogTo returns an observer (Transport.Observe) that logs to l: at level Debug
+// a first attempt that succeeds, at Info a retry and a success after one, at
+// Warn a request that is given up. A caller's own cancellation is no failure
+// and goes to Debug.
+//
+// A line names method and host, never user, path, query, headers or bodies,
+// and an error by its kind, not by its text. A nil l is slog.Default().
+func LogTo(l *slog.Logger) func(Event) {
+	if l == nil {
+		l = slog.Default()
+	}
+	return func(e Event) {
+		level, message := logLine(e)
+		ctx := e.Request.Context()
+		if !l.Enabled(ctx, level) {
+			return
+		}
+		l.LogAttrs(context.WithoutCancel(ctx), level, message, logAttrs(e)...)
+	}
+}
+
+func logLine(e Event) (slog.Level, string) {
+	switch {
+	case !e.Final:
+		return slog.LevelInfo, "retrying HTTP request"
+	case e.Reason == Cancelled:
+		return slog.LevelDebug, "HTTP request cancelled"
+	case e.Reason != 0 && (e.Reason != NotRetryable || e.Attempt != 1):
+		return slog.LevelWarn, "giving up on HTTP request"
+	case e.Reason != 0:
+		return slog.LevelDebug, "HTTP request failed for good"
+	case e.Attempt > 1:
+		return slog.LevelInfo, "HTTP request succeeded after retries"
+	default:
+		return slog.LevelDebug, "HTTP request succeeded"
+	}
+}
+
+func logAttrs(e Event) []slog.Attr {
+	attrs := append(make([]slog.Attr, 0, 12),
+		slog.String("method", e.Request.Method),
+		slog.String("host", e.Request.URL.Host),
+		slog.Int("attempt", e.Attempt))
+	text := func(name, value string) {
+		if value != "" {
+			attrs = append(attrs, slog.String(name, value))
+		}
+	}
+	duration := func(name string, d time.Duration) {
+		if d > 0 {
+			attrs = append(attrs, slog.Duration(name, d))
+		}
+	}
+	if e.Class != Unknown {
+		attrs = append(attrs, slog.String("class", e.Class.String()))
+	}
+	if e.Status != 0 {
+		attrs = append(attrs, slog.Int("status", e.Status))
+	}
+	text("code", e.Code)
+	text("error", errorKind(e.Err))
+	if e.Reason != 0 {
+		text("reason", e.Reason.String())
+	}
+	duration("wait", e.Wait)
+	text("wait_from", e.WaitFrom)
+	duration("admit_wait", e.AdmitWait)
+	duration("elapsed", e.Elapsed)
+	return attrs
+}
+
+// errorKind names an error without its text, which may hold anything.
+func errorKind(err error) string {
+	var (
+		timeout     interface{ Timeout() bool }
+		dns         *net.DNSError
+		op          *net.OpError
+		certificate *tls.CertificateVerificationError
+	)
+	switch {
+	case err == nil:
+		return ""
+	case errors.Is(err, context.Canceled):
+		return "cancelled"
+	case errors.Is(err, context.DeadlineExceeded):
+		return "deadline exceeded"
+	case errors.As(err, &timeout) && timeout.Timeout():
+		return "timeout"
+	case errors.As(err, &dns):
+		return "dns"
+	case errors.As(err, &certificate):
+		return "certificate"
+	case errors.As(err, &op):
+		return op.Op // "dial", "read", "write", "remote error", …
+	default:
+		return "other"
+	}
+}

@@ -1,0 +1,139 @@
+package retrip
+
+import (
+	"encoding"
+	"flag"
+	"fmt"
+	"strings"
+	"time"
+)
+
+// Standard returns a new strategy with the parameters of the AWS SDK for Java
+// 2.x's standard mode (SDK guide, "Retry behavior": 3 attempts, a bucket of
+// 500, retries costing 5, full jitter up to 20 s from 100 ms, and from 1 s
+// after throttling, as the page's prose and the SDK's source have it; the
+// page's table says 100 ms). It is what a Transport uses unless told
+// otherwise, and should be your choice unless you know better.
+func Standard() *Strategy {
+	return newStrategy(statusClasses{}, 3, 5, 5,
+		FullJitter{Base: 100 * time.Millisecond, Cap: maxBackoff},
+		FullJitter{Base: time.Second, Cap: maxBackoff})
+}
+
+// Legacy returns a new strategy with the parameters of the AWS SDK for Java
+// 2.x's legacy mode (same page): 4 attempts, throttling waits with equal jitter
+// from 500 ms, and retries after throttling cost nothing.
+func Legacy() *Strategy {
+	return newStrategy(statusClasses{}, 4, 5, 0,
+		FullJitter{Base: 100 * time.Millisecond, Cap: maxBackoff},
+		EqualJitter{Base: 500 * time.Millisecond, Cap: maxBackoff})
+}
+
+// Adaptive returns a new strategy like Standard with a send-rate limiter (the
+// same page; ADAPTIVE_V2 in the SDK): once the server throttles, first
+// attempts are delayed too. Use it where a server throttles you often, with
+// one strategy per throttled resource; see Limiter.
+func Adaptive() *Strategy {
+	s := Standard()
+	s.Limiter = NewLimiter()
+	return s
+}
+
+// Standard2026 returns a new strategy with what all AWS SDKs do by default
+// since November 2026 (AWS SDKs and Tools Reference Guide, "Retry behavior"):
+// as Standard, but full jitter from 50 ms, retries that cost 14 and throttled
+// ones 5, and of the 5xx statuses only 500, 502, 503 and 504. Compared with
+// Standard it retries sooner, and gives up sooner when much fails.
+func Standard2026() *Strategy {
+	return newStrategy(awsStatuses{}, 3, 14, 5,
+		FullJitter{Base: 50 * time.Millisecond, Cap: maxBackoff},
+		FullJitter{Base: time.Second, Cap: maxBackoff})
+}
+
+// Adaptive2026 returns a new strategy like Standard2026 with a send-rate
+// limiter, as Adaptive has it.
+func Adaptive2026() *Strategy {
+	s := Standard2026()
+	s.Limiter = NewLimiter()
+	return s
+}
+
+const (
+	maxBackoff    = 20 * time.Second // all AWS SDKs
+	quotaCapacity = 500              // all AWS SDKs
+	maxServerWait = 60 * time.Second // see Strategy.MaxWait
+)
+
+func newStrategy(statuses Classifier, attempts, cost, throttleCost int, backoff, throttleBackoff Backoff) *Strategy {
+	return &Strategy{
+		MaxAttempts:     attempts,
+		MaxWait:         maxServerWait,
+		Classifiers:     []Classifier{throttlingCodes, transientCodes, clockSkewCodes, statuses, transportErrors{}},
+		Waits:           []WaitReader{amzRetryAfter, retryAfterMS, msRetryAfterMS, retryAfter},
+		Backoff:         backoff,
+		ThrottleBackoff: throttleBackoff,
+		Quota:           NewBucket(quotaCapacity),
+		Cost:            cost,
+		ThrottleCost:    throttleCost,
+	}
+}
+
+// Mode names a mode, for flags, environment variables and configuration files.
+// The zero Mode is ModeStandard.
+type Mode uint8
+
+// The modes, whose names are "standard", "legacy", "adaptive", "standard2026"
+// and "adaptive2026".
+const (
+	ModeStandard Mode = iota
+	ModeLegacy
+	ModeAdaptive
+	ModeStandard2026
+	ModeAdaptive2026
+)
+
+var (
+	_ flag.Value               = (*Mode)(nil)
+	_ encoding.TextMarshaler   = Mode(0)
+	_ encoding.TextUnmarshaler = (*Mode)(nil)
+)
+
+var (
+	modeNames = [...]string{"standard", "legacy", "adaptive", "standard2026", "adaptive2026"}
+	modeMakes = [...]func() *Strategy{Standard, Legacy, Adaptive, Standard2026, Adaptive2026}
+)
+
+// Strategy returns a new strategy of the mode, or nil if there is no such mode,
+// which the Transport then reports.
+func (m Mode) Strategy() *Strategy {
+	if int(m) >= len(modeMakes) {
+		return nil
+	}
+	return modeMakes[m]()
+}
+
+// String returns the mode's name.
+func (m Mode) String() string { return nameOf(modeNames[:], m) }
+
+// MarshalText returns the mode's name, or an error if there is no such mode.
+func (m Mode) MarshalText() ([]byte, error) {
+	if int(m) >= len(modeNames) {
+		return nil, fmt.Errorf("retrip: %v is no mode: use one of %s", m, strings.Join(modeNames[:], ", "))
+	}
+	return []byte(m.String()), nil
+}
+
+// UnmarshalText sets the mode by its name, upper or lower case. Another text
+// is an error and leaves the mode as it was.
+func (m *Mode) UnmarshalText(text []byte) error {
+	for i, name := range modeNames {
+		if strings.EqualFold(name, string(text)) {
+			*m = Mode(i)
+			return nil
+		}
+	}
+	return fmt.Errorf("retrip: %q is no mode: use one of %s", text, strings.Join(modeNames[:], ", "))
+}
+
+// Set sets the mode by its name, for flag.Var.
+func (m *Mode) Set(name string) error { return m.UnmarshalText([]byte(name)) }

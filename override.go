@@ -1,0 +1,76 @@
+package retrip
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+)
+
+// overrides is what a context says about the requests made with it: one value
+// under one key, so that a request looks it up once.
+type overrides struct {
+	strategy    *Strategy
+	maxAttempts int
+	idempotent  bool
+	trace       *Trace
+	err         error // a setting that makes no sense
+
+	retried *http.Request // what a transport further out is sending again
+}
+
+type overridesKey struct{}
+
+func overridesOf(ctx context.Context) *overrides {
+	o, _ := ctx.Value(overridesKey{}).(*overrides)
+	return o
+}
+
+func override(ctx context.Context, change func(*overrides)) context.Context {
+	var o overrides
+	if before := overridesOf(ctx); before != nil {
+		o = *before
+	}
+	change(&o)
+	return context.WithValue(ctx, overridesKey{}, &o)
+}
+
+// WithStrategy makes the requests of ctx use s in place of the Transport's
+// strategy for their host. Make s once and share it: its quota lives in it. An
+// s that is nil or not valid is an error that the request returns.
+func WithStrategy(ctx context.Context, s *Strategy) context.Context {
+	return override(ctx, func(o *overrides) {
+		o.strategy = s
+		if err := s.check("WithStrategy"); err != nil {
+			o.err = fmt.Errorf("retrip: %w", err)
+		}
+	})
+}
+
+// WithIdempotent declares that the requests of ctx may be sent again whatever
+// their method, even if a first attempt had its effect.
+func WithIdempotent(ctx context.Context) context.Context {
+	return override(ctx, func(o *overrides) { o.idempotent = true })
+}
+
+// WithMaxAttempts makes the requests of ctx use n in place of their strategy's
+// MaxAttempts. An n of 1 means no retry; a lower one is an error that the
+// request returns.
+func WithMaxAttempts(ctx context.Context, n int) context.Context {
+	return override(ctx, func(o *overrides) {
+		if o.maxAttempts = n; n < 1 {
+			o.err = fmt.Errorf("retrip: WithMaxAttempts got %d: use 1 or more", n)
+		}
+	})
+}
+
+// marked is ctx with the sign that req is being retried. A transport further
+// in leaves that request alone, and no other: a token it fetches on the way
+// with the same context keeps its retries.
+func marked(ctx context.Context, req *http.Request) context.Context {
+	return override(ctx, func(o *overrides) { o.retried = req })
+}
+
+// isRetry reports whether req is a retry of a transport further out.
+func (o *overrides) isRetry(req *http.Request) bool {
+	return o.retried != nil && o.retried.Method == req.Method && o.retried.URL.String() == req.URL.String()
+}

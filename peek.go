@@ -1,0 +1,178 @@
+package retrip
+
+import (
+	"bytes"
+	"compress/gzip"
+	"io"
+	"mime"
+	"net/http"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"time"
+)
+
+const (
+	// readAhead is the most that is read of a body that may never be asked for:
+	// to find an error code in it, and to make its connection reusable. Our
+	// choice: above any error document worth the name, and two round trips of a
+	// fresh TCP connection.
+	readAhead = 64 << 10
+	// peekTime is how long an answer may keep us from its own status. Our
+	// choice: within it, an answer in one piece has come.
+	peekTime = 250 * time.Millisecond
+)
+
+// A peekedBody is a response body of which a goroutine has read the beginning.
+// Whoever reads the peekedBody gets every byte, also those of a Read that was
+// still waiting for the network when the peek ran out of time.
+type peekedBody struct {
+	src  io.ReadCloser
+	stop atomic.Bool
+	done chan struct{} // closed when the goroutine is through; it owns buf and err until then
+	buf  []byte
+	err  error // why there is nothing more after buf, or nil
+}
+
+// peek begins to read the body of resp and puts itself in its place. The
+// caller waits for done as long as it cares to, and then calls peeked.
+func peek(resp *http.Response) *peekedBody {
+	p := &peekedBody{src: resp.Body, done: make(chan struct{})}
+	size := int64(512)
+	if 0 < resp.ContentLength && resp.ContentLength < readAhead {
+		size = resp.ContentLength
+	}
+	p.buf = make([]byte, 0, size)
+	resp.Body = p
+	go p.fill()
+	return p
+}
+
+func (p *peekedBody) fill() {
+	defer close(p.done)
+	for p.err == nil && len(p.buf) < readAhead && !p.stop.Load() {
+		if len(p.buf) == cap(p.buf) {
+			p.buf = slices.Grow(p.buf, min(len(p.buf), readAhead-len(p.buf)))
+		}
+		room := p.buf[len(p.buf):min(cap(p.buf), readAhead)]
+		var n int
+		n, p.err = p.src.Read(room)
+		p.buf = p.buf[:len(p.buf)+n]
+	}
+}
+
+// peeked ends the reading ahead. It returns what was read if that has come to
+// its end or its limit, and nothing if a Read is still under way.
+func (p *peekedBody) peeked() []byte {
+	p.stop.Store(true)
+	select {
+	case <-p.done:
+		return p.buf
+	default:
+		return nil
+	}
+}
+
+// taken is how much was read ahead, or its limit if that is not yet known.
+func (p *peekedBody) taken() int64 {
+	select {
+	case <-p.done:
+		return int64(len(p.buf))
+	default:
+		return readAhead
+	}
+}
+
+// ended reports whether the body has been read to its end.
+func (p *peekedBody) ended() bool {
+	select {
+	case <-p.done:
+		return p.err != nil
+	default:
+		return false
+	}
+}
+
+func (p *peekedBody) Read(b []byte) (int, error) {
+	<-p.done
+	if len(p.buf) > 0 {
+		n := copy(b, p.buf)
+		p.buf = p.buf[n:]
+		return n, nil
+	}
+	if p.err != nil {
+		return 0, p.err
+	}
+	return p.src.Read(b)
+}
+
+// Close closes the body, which also ends a Read that is still under way.
+func (p *peekedBody) Close() error {
+	p.stop.Store(true)
+	return p.src.Close()
+}
+
+// readCode finds the error code of a response: in its headers, or else in the
+// beginning of its body, which the caller still gets whole.
+func readCode(req *http.Request, resp *http.Response) string {
+	if code := headerCode(resp.Header); code != "" {
+		return code
+	}
+	format := codeFormat(resp)
+	if format == noCode || req.Method == http.MethodHead {
+		return ""
+	}
+	p := peek(resp)
+	_ = pause(req, peekTime, p.done) // if time is up, the status decides
+	body := plain(resp.Header, p.peeked())
+	if format == jsonCode {
+		return jsonBodyCode(body)
+	}
+	return xmlBodyCode(body)
+}
+
+// bodyFormat says how an error code can be written in the body of resp.
+type bodyFormat uint8
+
+const (
+	noCode bodyFormat = iota
+	jsonCode
+	xmlCode
+)
+
+func codeFormat(resp *http.Response) bodyFormat {
+	if resp.Body == nil || resp.Body == http.NoBody || resp.ContentLength == 0 {
+		return noCode
+	}
+	switch encoding := resp.Header.Get("Content-Encoding"); {
+	case encoding == "", strings.EqualFold(encoding, "identity"), strings.EqualFold(encoding, "gzip"):
+	default:
+		return noCode // the caller asked for it, and has what it takes to read it
+	}
+	media, _, err := mime.ParseMediaType(resp.Header.Get("Content-Type"))
+	_, subtype, _ := strings.Cut(media, "/")
+	switch {
+	case err != nil:
+		return noCode
+	case subtype == "json", strings.HasSuffix(subtype, "+json"), strings.HasPrefix(subtype, "x-amz-json"):
+		return jsonCode
+	case subtype == "xml", strings.HasSuffix(subtype, "+xml") && subtype != "xhtml+xml":
+		return xmlCode
+	default:
+		return noCode
+	}
+}
+
+// plain undoes the content encoding of the beginning of a body, for ourselves
+// only and within the same limit, however well it is compressed.
+func plain(header http.Header, body []byte) []byte {
+	if !strings.EqualFold(header.Get("Content-Encoding"), "gzip") {
+		return body
+	}
+	r, err := gzip.NewReader(bytes.NewReader(body))
+	if err != nil {
+		return nil
+	}
+	text, _ := io.ReadAll(io.LimitReader(r, readAhead)) // of a broken stream, what came before the break
+	return text
+}

@@ -1,0 +1,5 @@
+//go:build !race
+
+package retrip
+
+const raceEnabled = false

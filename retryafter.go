@@ -1,0 +1,144 @@
+package retrip
+
+import (
+	"fmt"
+	"math"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Hint is a wait the server asked for.
+type Hint struct {
+	// Wait is how long, counted from when the response came. It is never
+	// negative: a moment in the past asks for no wait.
+	Wait time.Duration
+	// From names where the hint was read, such as "Retry-After". It must come
+	// from the program, never from the server: events and logs show it.
+	From string
+	// Within, unless 0, is how far the hint may go beyond our own backoff. A
+	// longer one is cut to that, while a hint without this bound that exceeds
+	// Strategy.MaxWait ends the request.
+	Within time.Duration
+}
+
+// A WaitReader reads a Hint from an attempt that got a response; ok is false
+// if there is none or it makes no sense. ReadWait is called from many
+// goroutines at once.
+type WaitReader interface {
+	ReadWait(Attempt) (h Hint, ok bool)
+}
+
+// WaitFormat is how a header writes a wait.
+type WaitFormat uint8
+
+const (
+	// SecondsOrDate is RFC 9110's Retry-After: whole seconds or an HTTP date in
+	// any of its three forms; here also seconds with a fraction, as some
+	// services send. A date counts from the response's own Date if it has one,
+	// so that a wrong clock on either side does no harm.
+	SecondsOrDate WaitFormat = iota
+	// Milliseconds may have a fraction.
+	Milliseconds
+	// WholeMilliseconds are nothing but ASCII digits.
+	WholeMilliseconds
+)
+
+var waitFormatNames = [...]string{"seconds or date", "milliseconds", "whole milliseconds"}
+
+// String returns the format in words.
+func (f WaitFormat) String() string { return nameOf(waitFormatNames[:], f) }
+
+// WaitHeader is a WaitReader for one response header. The first of several
+// header lines counts. Negative values, exponents, NaN and garbage are
+// ignored; a number too large for a time.Duration is the largest one.
+type WaitHeader struct {
+	Name   string
+	Format WaitFormat
+	Within time.Duration // see Hint.Within
+}
+
+// The headers that mean the same wherever they appear, the most exact first.
+// Headers that mean different things at different services are not among them.
+var (
+	amzRetryAfter = WaitHeader{ // AWS SDKs and Tools Reference Guide, "Retry behavior"
+		Name: "X-Amz-Retry-After", Format: WholeMilliseconds, Within: 5 * time.Second,
+	}
+	retryAfterMS   = WaitHeader{Name: "Retry-After-Ms", Format: Milliseconds}      // Azure, OpenAI, Anthropic
+	msRetryAfterMS = WaitHeader{Name: "X-Ms-Retry-After-Ms", Format: Milliseconds} // Azure
+	retryAfter     = WaitHeader{Name: "Retry-After", Format: SecondsOrDate}        // RFC 9110 10.2.3
+)
+
+// ReadWait reads the header.
+func (w WaitHeader) ReadWait(a Attempt) (Hint, bool) {
+	value := a.Response.Header.Get(w.Name)
+	if value == "" {
+		return Hint{}, false
+	}
+	var (
+		wait time.Duration
+		ok   bool
+	)
+	switch w.Format {
+	case WholeMilliseconds:
+		wait, ok = parseDecimal(value, time.Millisecond)
+		ok = ok && !strings.Contains(value, ".")
+	case Milliseconds:
+		wait, ok = parseDecimal(strings.TrimSpace(value), time.Millisecond)
+	default:
+		value = strings.TrimSpace(value)
+		if wait, ok = parseDecimal(value, time.Second); !ok {
+			wait, ok = parseDate(value, a)
+		}
+	}
+	return Hint{Wait: wait, From: w.Name, Within: w.Within}, ok
+}
+
+// String returns, for example, "Retry-After (seconds or date)".
+func (w WaitHeader) String() string {
+	if w.Within > 0 {
+		return fmt.Sprintf("%s (%v, at most %v above the backoff)", w.Name, w.Format, w.Within)
+	}
+	return fmt.Sprintf("%s (%v)", w.Name, w.Format)
+}
+
+func (w WaitHeader) check() error {
+	switch {
+	case w.Name == "":
+		return fmt.Errorf("has no header name")
+	case w.Within < 0:
+		return fmt.Errorf("has a Within of %v, which is negative: use 0 for no bound", w.Within)
+	case int(w.Format) >= len(waitFormatNames):
+		return fmt.Errorf("has the format %v, which does not exist", w.Format)
+	}
+	return nil
+}
+
+// parseDecimal reads digits, perhaps with a fraction, as a multiple of unit.
+// strconv alone would also take signs, exponents, hexadecimals and infinity.
+func parseDecimal(s string, unit time.Duration) (time.Duration, bool) {
+	if s == "" || s[0] == '.' || strings.Trim(s, "0123456789.") != "" {
+		return 0, false
+	}
+	n, err := strconv.ParseFloat(s, 64)
+	if err != nil && !math.IsInf(n, 1) {
+		return 0, false // two points
+	}
+	if product := n * float64(unit); product < math.MaxInt64 {
+		return time.Duration(product), true
+	}
+	return math.MaxInt64, true
+}
+
+func parseDate(s string, a Attempt) (time.Duration, bool) {
+	at, err := http.ParseTime(s)
+	if err != nil {
+		return 0, false
+	}
+	now, err := http.ParseTime(a.Response.Header.Get("Date"))
+	if err != nil {
+		now = a.Done
+	}
+	return max(0, at.Sub(now)), true // Sub saturates
+}

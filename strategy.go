@@ -1,0 +1,301 @@
+package retrip
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"reflect"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Strategy decides for one destination what a failure means, how long to wait
+// and whether a retry may be sent. Its parts can be replaced one by one; the
+// checks that keep a request from being corrupted, duplicated or late are the
+// Transport's and stay.
+//
+// Take one from a mode (Standard, Legacy, Adaptive, …), change what you want
+// to change, and don't change it once a request has used it. A Strategy may
+// serve many requests, Transports and goroutines at once; who shares it shares
+// its quota. Print it to see every setting.
+type Strategy struct {
+	// MaxAttempts is how often a request is sent at most, the first time
+	// included. 1 means no retry; less is an error.
+	MaxAttempts int
+
+	// RepeatAll says that all requests may be sent again whatever their method,
+	// as AWS SDKs do with AWS's operations. The modes leave it false: then a
+	// request that is neither idempotent by its method, nor carries a key, nor
+	// is declared so by WithIdempotent, is repeated only if the outcome proves
+	// that it was not processed.
+	RepeatAll bool
+
+	// MaxWait is the longest wait a server may ask for, and the most all the
+	// waits it asks for may add up to in one request. A longer one ends the
+	// request, which then returns the response at once: who calls again too
+	// early makes it worse. 0 accepts no wait above our own backoff.
+	// The modes say 60 s: our choice, the cap of Azure's azcore.
+	MaxWait time.Duration
+
+	// MaxAdmitWait is how long an attempt may wait for the Limiter; who would
+	// wait longer fails at once. 0 leaves it to the context's deadline, as the
+	// AWS SDKs do.
+	MaxAdmitWait time.Duration
+
+	// Classifiers are asked in order what an outcome means; the first opinion
+	// wins. Put a rule of your own in front: slices.Insert(s.Classifiers, 0, …).
+	Classifiers []Classifier
+
+	// Waits are asked in order how long the server asks us to wait; the first
+	// answer wins. The retry waits for the longer of it and the Backoff.
+	Waits []WaitReader
+
+	// Backoff computes the waits, ThrottleBackoff those after a Throttled
+	// outcome; if that is nil, Backoff does both.
+	Backoff, ThrottleBackoff Backoff
+
+	// Quota pays for retries. nil pays for all: no circuit breaking.
+	Quota Quota
+	// Cost and ThrottleCost are what a retry takes from the Quota, after a
+	// Throttled outcome and after any other. A retry that succeeds gives back
+	// what it took, at least 1, and so does a first attempt.
+	Cost, ThrottleCost int
+
+	// Limiter delays attempts, first ones too, once the server throttles. nil
+	// delays nothing.
+	Limiter *Limiter
+
+	// Rand is the source of jitter: numbers from 0 up to 1, from any goroutine.
+	// nil is math/rand/v2. Tests pin it.
+	Rand func() float64
+}
+
+// Clone returns a strategy with the same settings and fresh state: a full
+// Bucket of the same capacity, a new Limiter. A Quota of another type is
+// shared with s, since only its owner knows how to copy it.
+func (s *Strategy) Clone() *Strategy {
+	c := *s
+	c.Classifiers = slices.Clone(s.Classifiers)
+	c.Waits = slices.Clone(s.Waits)
+	if b, ok := s.Quota.(*Bucket); ok && b != nil {
+		c.Quota = NewBucket(b.Capacity())
+	}
+	if s.Limiter != nil {
+		c.Limiter = NewLimiter()
+	}
+	return &c
+}
+
+// String lists every setting, a line each.
+func (s *Strategy) String() string {
+	if s == nil {
+		return "<nil>"
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, "MaxAttempts: %d\nRepeatAll: %v\nMaxWait: %v\nMaxAdmitWait: %v\n",
+		s.MaxAttempts, s.RepeatAll, s.MaxWait, s.MaxAdmitWait)
+	for _, c := range s.Classifiers {
+		fmt.Fprintf(&b, "Classifier: %s\n", describe(c))
+	}
+	for _, w := range s.Waits {
+		fmt.Fprintf(&b, "Wait: %s\n", describe(w))
+	}
+	fmt.Fprintf(&b, "Backoff: %s\nThrottleBackoff: %s\nQuota: %s\nCost: %d\nThrottleCost: %d\nLimiter: %v",
+		describe(s.Backoff), describe(s.ThrottleBackoff), describe(s.Quota), s.Cost, s.ThrottleCost, s.Limiter != nil)
+	return b.String()
+}
+
+// describe prints a part as its String method has it, or as its type and
+// fields: FullJitter{Base:100ms Cap:20s}.
+func describe(part any) string {
+	switch part := part.(type) {
+	case nil:
+		return "nil"
+	case fmt.Stringer:
+		return part.String()
+	}
+	if t := reflect.TypeOf(part); t.Kind() == reflect.Struct {
+		return fmt.Sprintf("%s%+v", t.Name(), part)
+	}
+	return fmt.Sprintf("%T", part)
+}
+
+// admit asks for a permit to send an attempt: see Limiter.admit.
+func (s *Strategy) admit(now time.Time) (paid bool, p *place) {
+	if s.Limiter == nil {
+		return false, nil
+	}
+	return s.Limiter.admit(now)
+}
+
+// A verdict is what a strategy makes of an attempt's outcome.
+type verdict struct {
+	class  Class
+	byCode bool   // an error code that a classifier lists decided it
+	code   string // that code
+}
+
+// judge classifies an attempt's outcome and takes note of it, once for each
+// attempt that was sent: the limiter hears of all of them, the quota of
+// successes. cost is what the quota paid for this attempt. confirmed tells
+// whether a measured skew bears out a ClockSkewed outcome.
+func (s *Strategy) judge(a Attempt, cost int, confirmed bool) (v verdict) {
+	v.class, v.byCode = s.classify(a)
+	if v.byCode {
+		v.code = a.Code
+	}
+	if v.class == ClockSkewed && !confirmed {
+		v.class = Permanent
+	}
+	if v.class == Success && s.Quota != nil {
+		s.Quota.Give(max(cost, 1))
+	}
+	if s.Limiter != nil {
+		s.Limiter.update(a.Done, v.class == Throttled)
+	}
+	return v
+}
+
+// abandoned notes an attempt that its caller cancelled. It says nothing about
+// the server.
+func (s *Strategy) abandoned(now time.Time) {
+	if s.Limiter != nil {
+		s.Limiter.count(now)
+	}
+}
+
+func (s *Strategy) classify(a Attempt) (c Class, byCode bool) {
+	for _, classifier := range s.Classifiers {
+		if c = classifier.Classify(a); c != Unknown {
+			_, byCode = classifier.(*codeRule)
+			return c, byCode
+		}
+	}
+	if a.Err == nil && a.Response.StatusCode < 400 {
+		return Success, false
+	}
+	return Permanent, false
+}
+
+// delay is how long to wait before a retry on our own account.
+func (s *Strategy) delay(r Retry) (time.Duration, bool) {
+	if s.Rand != nil {
+		r.Rand = s.Rand()
+	} else {
+		r.Rand = rand.Float64()
+	}
+	backoff := s.Backoff
+	if r.Class == Throttled && s.ThrottleBackoff != nil {
+		backoff = s.ThrottleBackoff
+	}
+	d, ok := backoff.Delay(r)
+	return max(d, 0), ok
+}
+
+// hint is what the server asks for, if it asks.
+func (s *Strategy) hint(a Attempt) (Hint, bool) {
+	if a.Response == nil {
+		return Hint{}, false
+	}
+	for _, reader := range s.Waits {
+		if h, ok := reader.ReadWait(a); ok {
+			h.Wait = max(h.Wait, 0)
+			return h, true
+		}
+	}
+	return Hint{}, false
+}
+
+func (s *Strategy) costOf(c Class) int {
+	if c == Throttled {
+		return s.ThrottleCost
+	}
+	return s.Cost
+}
+
+// take asks the quota to pay for a retry. It is the last question before one.
+func (s *Strategy) take(cost int) bool {
+	return s.Quota == nil || s.Quota.Take(cost)
+}
+
+// release returns what an attempt that was not sent had been given: a permit
+// the limiter was paid for, and tokens of the quota.
+func (s *Strategy) release(paid bool, cost int) {
+	if paid {
+		s.Limiter.giveBack()
+	}
+	if cost > 0 && s.Quota != nil {
+		s.Quota.Give(cost)
+	}
+}
+
+// asNew reports whether a fresh Clone would behave the same.
+func (s *Strategy) asNew() bool {
+	if s.Limiter != nil && !s.Limiter.asNew() {
+		return false
+	}
+	if s.Quota == nil {
+		return true
+	}
+	q, ok := s.Quota.(interface{ Full() bool })
+	return ok && q.Full()
+}
+
+// tokens is what the quota has left, or -1 if it does not say.
+func (s *Strategy) tokens() int {
+	if q, ok := s.Quota.(interface{ Tokens() int }); ok {
+		return q.Tokens()
+	}
+	return -1
+}
+
+// check finds settings that make no sense. The built-in parts check
+// themselves; a part of the user's own is only looked at for nil.
+func (s *Strategy) check(name string) error {
+	if s == nil {
+		return fmt.Errorf("%s is nil: use Standard() or another mode", name)
+	}
+	var errs []error
+	report := func(field, format string, args ...any) {
+		errs = append(errs, fmt.Errorf("%s.%s %s", name, field, fmt.Sprintf(format, args...)))
+	}
+	part := func(field string, part any) {
+		if v := reflect.ValueOf(part); !v.IsValid() || v.Kind() == reflect.Pointer && v.IsNil() || v.Kind() == reflect.Func && v.IsNil() {
+			report(field, "is nil: set it, or take a strategy from Standard() or another mode")
+		} else if p, ok := part.(interface{ check() error }); ok {
+			if err := p.check(); err != nil {
+				report(field, "%v", err)
+			}
+		}
+	}
+	if s.MaxAttempts < 1 {
+		report("MaxAttempts", "is %d: use 1 for no retries, or more", s.MaxAttempts)
+	}
+	if s.MaxWait < 0 {
+		report("MaxWait", "is %v: use 0 or more", s.MaxWait)
+	}
+	if s.MaxAdmitWait < 0 {
+		report("MaxAdmitWait", "is %v: use 0 for no limit, or more", s.MaxAdmitWait)
+	}
+	if s.Cost < 0 {
+		report("Cost", "is %d: use 0 for free retries, or more", s.Cost)
+	}
+	if s.ThrottleCost < 0 {
+		report("ThrottleCost", "is %d: use 0 for free retries, or more", s.ThrottleCost)
+	}
+	for i, c := range s.Classifiers {
+		part(fmt.Sprintf("Classifiers[%d]", i), c)
+	}
+	for i, w := range s.Waits {
+		part(fmt.Sprintf("Waits[%d]", i), w)
+	}
+	part("Backoff", s.Backoff)
+	if s.ThrottleBackoff != nil {
+		part("ThrottleBackoff", s.ThrottleBackoff)
+	}
+	if s.Quota != nil {
+		part("Quota", s.Quota)
+	}
+	return errors.Join(errs...)
+}
