@@ -55,8 +55,9 @@ type replay struct {
 	final   bool          // no attempt will follow
 	closed  bool          // src has been closed
 	reading bool          // a Read of src is under way
+	held    bool          // no further one may begin until it is clear whether a retry follows
 	end     error         // how src ended, or nil
-	changed chan struct{} // closed at the next change of reading or live, if someone waits
+	changed chan struct{} // closed at the next change of reading, held or live, if someone waits
 
 	chunks  [][]byte // what src gave so far
 	size    int64
@@ -99,7 +100,7 @@ func (r *replay) open(ctx context.Context) (io.ReadCloser, error) {
 	}
 	b := &attemptBody{r: r}
 	b.stop = context.AfterFunc(ctx, b.abort)
-	r.live = b
+	r.live, r.held = b, false
 	r.signal()
 	return b, nil
 }
@@ -109,19 +110,27 @@ func (r *replay) opener(ctx context.Context) func() (io.ReadCloser, error) {
 	return func() (io.ReadCloser, error) { return r.open(ctx) }
 }
 
-// replayable reports why the body can't be opened once more, or nil. If that
-// hangs on a Read under way, it returns a channel to wait for before asking
-// again.
+// replayable reports why the body can't be opened once more, or nil, and stops
+// the attempt from reading on until fence or finish. If the answer hangs on a
+// Read under way, it returns a channel to wait for before asking again.
 func (r *replay) replayable() (obstacle error, pending <-chan struct{}) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if obstacle = r.obstacle(); obstacle != nil {
 		return obstacle, nil
 	}
+	r.held = r.file == nil
 	if r.reading {
 		return errNoReplay, r.nextChange()
 	}
 	return nil, nil
+}
+
+// fence ends the reading of an attempt that will be retried.
+func (r *replay) fence() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.live.end()
 }
 
 func (r *replay) obstacle() error {
@@ -146,7 +155,8 @@ func (r *replay) obstacle() error {
 func (r *replay) finish() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.final = true
+	r.final, r.held = true, false
+	r.signal()
 	if r.live == nil || r.live.closed {
 		r.closeSource()
 	}
@@ -227,7 +237,7 @@ func (b *attemptBody) Read(p []byte) (int, error) {
 			return n, nil
 		case r.end != nil:
 			return 0, r.end
-		case r.reading: // by an attempt that is over, and its bytes come first
+		case r.held, r.reading: // the latter by an attempt that is over, whose bytes come first
 			changed := r.nextChange()
 			r.mu.Unlock()
 			<-changed

@@ -75,6 +75,9 @@ func (c *call) refusal() Reason {
 		return QuotaSpent
 	}
 	c.cost = cost
+	if c.replay != nil {
+		c.replay.fence()
+	}
 	return 0
 }
 

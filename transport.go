@@ -343,7 +343,9 @@ func (c *call) outgoing() (*http.Request, Reason, error) {
 		c.body = body
 		out.GetBody = c.replay.opener(ctx) // for replays of the base's own, as over HTTP/2
 	}
-	out.Body = c.body
+	if hasBody(req) {
+		out.Body = c.body
+	}
 	if t.Prepare != nil {
 		c.signed = c.entry.skew.offset()
 		prep := Prep{Number: c.attempt.Number + 1, Skew: c.signed, Last: c.verdict.class}
