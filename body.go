@@ -113,15 +113,15 @@ func (r *replay) opener(ctx context.Context) func() (io.ReadCloser, error) {
 // replayable reports why the body can't be opened once more, or nil, and stops
 // the attempt from reading on until fence or finish. If the answer hangs on a
 // Read under way, it returns a channel to wait for before asking again.
-func (r *replay) replayable() (obstacle error, pending <-chan struct{}) {
+func (r *replay) replayable() (pending <-chan struct{}, obstacle error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if obstacle = r.obstacle(); obstacle != nil {
-		return obstacle, nil
+		return nil, obstacle
 	}
 	r.held = r.file == nil
 	if r.reading {
-		return errNoReplay, r.nextChange()
+		return r.nextChange(), errNoReplay
 	}
 	return nil, nil
 }

@@ -99,7 +99,7 @@ func pause(req *http.Request, d time.Duration, wake <-chan struct{}) error {
 	case <-due:
 	case <-wake:
 	case <-req.Context().Done():
-	case <-req.Cancel: // deprecated, and used by http.Client.Timeout over foreign transports
+	case <-cancelled(req):
 	}
 	return cancellation(req)
 }
@@ -110,9 +110,16 @@ func cancellation(req *http.Request) error {
 		return context.Cause(req.Context())
 	}
 	select {
-	case <-req.Cancel:
+	case <-cancelled(req):
 		return errRequestCancel
 	default:
 		return nil
 	}
+}
+
+// cancelled is the deprecated channel that http.Client.Timeout still uses over
+// transports other than net/http's.
+func cancelled(req *http.Request) <-chan struct{} {
+	//lint:ignore SA1019 deprecated for callers, not for transports
+	return req.Cancel
 }

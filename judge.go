@@ -87,9 +87,9 @@ func (c *call) replayable() bool {
 	if c.replay == nil {
 		return !hasBody(c.attempt.Request) || c.attempt.Request.GetBody != nil
 	}
-	err, pending := c.replay.replayable()
+	pending, err := c.replay.replayable()
 	if pending != nil && pause(c.attempt.Request, sourceGrace, pending) == nil {
-		err, _ = c.replay.replayable()
+		_, err = c.replay.replayable()
 	}
 	c.obstacle = err
 	return err == nil

@@ -184,7 +184,8 @@ func TestRequestCancelDuringWait(t *testing.T) {
 		s.Backoff = Constant{time.Hour}
 		req := newRequest(t, "GET", nil)
 		cancel := make(chan struct{})
-		req.Cancel = cancel //nolint:staticcheck // deprecated, and still what http.Client.Timeout uses over us
+		//lint:ignore SA1019 what http.Client.Timeout still uses over us
+		req.Cancel = cancel
 		time.AfterFunc(time.Second, func() { close(cancel) })
 		_, err := (&Transport{Base: script(status(503)), Strategy: s}).RoundTrip(req)
 		require.ErrorIs(t, err, Cancelled)

@@ -1,0 +1,348 @@
+package retrip
+
+import (
+	"context"
+	"math"
+	"math/rand/v2"
+	"net/http"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// second is a clock for the limiter's pure functions.
+func second(s float64) time.Time {
+	return time.Unix(0, 0).Add(time.Duration(math.Round(s * 1e9)))
+}
+
+func limiterAt(s float64) *Limiter {
+	l := new(Limiter)
+	l.begin(second(s))
+	return l
+}
+
+// The limiter as a timeline: what happens, and what state it leaves. The
+// numbers are the rows published with the AWS SDKs' tests.
+func TestLimiterTimeline(t *testing.T) {
+	l := limiterAt(0)
+	rows := []struct {
+		at                    float64
+		throttled             bool
+		measured, rate, burst float64
+		enabled               bool
+	}{
+		{0.2, false, 0, 0.5, 1, false},
+		{0.4, false, 0, 0.5, 1, false},
+		{0.6, false, 4.8, 0.5, 1, false},
+		{1.0, false, 2.56, 0.5, 1, false},
+		{1.2, false, 2.56, 0.6912, 1, false},
+		{1.4, false, 2.56, 1.0976, 1.0976, false},
+		{2.0, true, 2.912, 2.0384, 2.0384, true}, // 0.7 times what was sent
+		{2.0, true, 2.912, 1.42688, 1.42688, true},
+		{1.0, false, 2.912, 1.42688, 1.42688, true}, // a clock that goes back stands still
+	}
+	for i, row := range rows {
+		l.update(second(row.at), row.throttled)
+		got := l.State()
+		require.InDelta(t, row.measured, got.Measured, 1e-9, "row %d", i)
+		require.InDelta(t, row.rate, got.Rate, 1e-9, "row %d", i)
+		require.InDelta(t, row.burst, got.Burst, 1e-9, "row %d", i)
+		require.Equal(t, row.enabled, got.Enabled, "row %d", i)
+	}
+}
+
+func TestLimiterPermits(t *testing.T) {
+	l := limiterAt(0)
+	paid, p := l.admit(second(0))
+	require.False(t, paid, "before the first throttle permits are free")
+	require.Nil(t, p)
+	l.update(second(0), true) // nothing measured yet: the slowest rate, one in two seconds
+
+	_, first := l.admit(second(0.1))
+	require.NotNil(t, first)
+	_, later := l.admit(second(0.1))
+	require.InDelta(t, 1.9, first.expected.Seconds(), 1e-9)
+	require.InDelta(t, 3.9, later.expected.Seconds(), 1e-9)
+
+	granted, wait := l.turn(first, second(0.1))
+	require.False(t, granted)
+	require.InDelta(t, 1.9, wait.Seconds(), 1e-9)
+	granted, wait = l.turn(later, second(5))
+	require.False(t, granted, "not before the first in line, whatever the time")
+	require.Negative(t, wait)
+
+	granted, _ = l.turn(first, second(5)) // the burst is one: five seconds saved up no more
+	require.True(t, granted)
+	<-later.wake
+	granted, wait = l.turn(later, second(5))
+	require.False(t, granted)
+	require.InDelta(t, 2, wait.Seconds(), 1e-9)
+
+	l.giveBack()
+	<-later.wake
+	granted, _ = l.turn(later, second(5))
+	require.True(t, granted, "a permit that was not used is the next one's")
+	require.Zero(t, l.State().Waiting)
+}
+
+func TestLimiterPlacesGivenUp(t *testing.T) {
+	l := limiterAt(0)
+	l.update(second(0), true)
+	var places []*place
+	for range 4 {
+		_, p := l.admit(second(0))
+		places = append(places, p)
+	}
+	l.leave(places[1])
+	l.leave(places[3])
+	l.leave(places[0])
+	<-places[2].wake
+	require.Equal(t, 1, l.State().Waiting)
+	granted, _ := l.turn(places[2], second(2))
+	require.True(t, granted)
+}
+
+// Whatever the clock does and whatever happens, the rate is a positive number
+// and the tokens are no debt.
+func FuzzLimiter(f *testing.F) {
+	f.Add(uint64(1), uint64(2))
+	f.Add(uint64(3), uint64(1<<63))
+	f.Fuzz(func(t *testing.T, seed1, seed2 uint64) {
+		rng := rand.New(rand.NewPCG(seed1, seed2))
+		l := limiterAt(rng.Float64() * 10)
+		now := second(10)
+		var waiting []*place
+		for range 200 {
+			switch rng.IntN(4) {
+			case 0:
+				now = now.Add(-time.Duration(rng.Int64N(int64(time.Hour))))
+			case 1:
+				now = now.Add(time.Duration(rng.Int64N(int64(24 * 365 * time.Hour))))
+			default:
+				now = now.Add(time.Duration(rng.Int64N(int64(time.Second))))
+			}
+			switch rng.IntN(6) {
+			case 0, 1:
+				l.update(now, rng.IntN(3) == 0)
+			case 2:
+				l.count(now)
+			case 3:
+				if _, p := l.admit(now); p != nil {
+					waiting = append(waiting, p)
+				}
+			case 4:
+				if len(waiting) > 0 {
+					if granted, _ := l.turn(waiting[0], now); granted {
+						waiting = waiting[1:]
+					}
+				}
+			case 5:
+				if n := len(waiting); n > 0 {
+					l.leave(waiting[n-1])
+					waiting = waiting[:n-1]
+				}
+			}
+			s := l.State()
+			if s.Enabled && (!(s.Rate >= minRate) || math.IsInf(s.Rate, 0)) {
+				t.Fatalf("rate %v", s.Rate)
+			}
+			if !(s.Tokens >= 0 && s.Tokens <= max(s.Burst, minBurst)) || math.IsNaN(s.Measured) || s.Measured < 0 {
+				t.Fatalf("state %+v", s)
+			}
+			if s.Waiting != len(waiting) {
+				t.Fatalf("%d waiting, want %d", s.Waiting, len(waiting))
+			}
+			if q := l.queueTime(now); q < 0 {
+				t.Fatalf("queue time %v", q)
+			}
+		}
+	})
+}
+
+// Through the transport: a throttle slows first attempts down, in the order in
+// which they came, and a caller that gives up leaves no trace.
+func TestAdaptiveDelaysFirstAttempts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := Adaptive()
+		s.MaxAttempts = 1
+		base := script(status(429), status(200))
+		transport := &Transport{Base: base, Strategy: s}
+		_, err := get(t.Context(), transport)
+		require.NoError(t, err)
+		require.True(t, s.Limiter.State().Enabled)
+
+		start := time.Now()
+		var (
+			wg    sync.WaitGroup
+			mu    sync.Mutex
+			order []int
+		)
+		for i := range 20 {
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			if i%4 == 3 {
+				time.AfterFunc(time.Second/2, cancel)
+			}
+			wg.Go(func() {
+				_, err := get(ctx, transport)
+				if i%4 == 3 {
+					assert.ErrorIs(t, err, Cancelled)
+					return
+				}
+				assert.NoError(t, err)
+				mu.Lock()
+				order = append(order, i)
+				mu.Unlock()
+			})
+			synctest.Wait() // so that they join the queue in this order
+		}
+		wg.Wait()
+		require.Equal(t, []int{0, 1, 2, 4, 5, 6, 8, 9, 10, 12, 13, 14, 16, 17, 18}, order)
+		require.Greater(t, time.Since(start), 2*time.Second)
+		require.Zero(t, s.Limiter.State().Waiting)
+		require.Len(t, base.sent(), 16)
+	})
+}
+
+func TestAdmissionBounds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := Adaptive()
+		s.Limiter.update(time.Now(), true) // one in two seconds
+		base := script(status(200))
+		transport := &Transport{Base: base, Strategy: s}
+		start := time.Now()
+
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		_, err := get(ctx, transport)
+		require.ErrorIs(t, err, WaitOverDeadline)
+		var e *Error
+		require.ErrorAs(t, err, &e)
+		require.Zero(t, e.Attempts)
+
+		s.MaxAdmitWait = time.Second
+		body := opaque("body")
+		_, err = transport.RoundTrip(newRequest(t, "PUT", body))
+		require.ErrorIs(t, err, WaitOverCap)
+		require.Equal(t, 1, body.closes())
+		require.Zero(t, time.Since(start))
+		require.Empty(t, base.sent())
+
+		s.MaxAdmitWait = 2 * time.Second
+		_, err = get(t.Context(), transport)
+		require.NoError(t, err)
+		require.Equal(t, 2*time.Second, time.Since(start))
+	})
+}
+
+// Someone in the middle of the queue whose wait gets too long after all leaves
+// as soon as that is known.
+func TestAdmissionBoundInsideTheQueue(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := Adaptive()
+		s.MaxAdmitWait = 5 * time.Second
+		s.Limiter.update(time.Now(), true)
+		transport := &Transport{Base: script(status(200)), Strategy: s}
+		start := time.Now()
+		var wg sync.WaitGroup
+		wg.Go(func() { _, _ = get(t.Context(), transport) })
+		wg.Go(func() {
+			synctest.Wait()
+			_, err := get(t.Context(), transport)
+			assert.ErrorIs(t, err, WaitOverCap)
+			assert.Equal(t, 2*time.Second, time.Since(start), "when it is first in line")
+		})
+		time.Sleep(time.Second)
+		s.Limiter.mu.Lock()
+		s.Limiter.rate = 1e-3 // a cut that nobody could foresee
+		s.Limiter.mu.Unlock()
+		wg.Wait()
+		require.Zero(t, s.Limiter.State().Waiting)
+	})
+}
+
+// The limiter hears of every attempt, also of retries and of other errors, and
+// a success after throttling refills the retry quota.
+func TestAdaptiveHearsEveryAttempt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := longest(Adaptive())
+		base := script(status(503), status(429), status(200))
+		_, err := get(t.Context(), &Transport{Base: base, Strategy: s})
+		require.NoError(t, err)
+		require.True(t, s.Limiter.State().Enabled, "the throttle came on the second attempt")
+		require.Equal(t, 495, s.tokens())
+		require.Len(t, base.sent(), 3)
+	})
+}
+
+func TestCancelledAttemptDoesNotMoveTheRate(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := Adaptive()
+		s.Limiter.update(time.Now(), true)
+		before := s.Limiter.State()
+		ctx, cancel := context.WithCancel(t.Context())
+		base := roundTripFunc(func(req *http.Request) (*http.Response, error) {
+			cancel()
+			<-req.Context().Done()
+			return nil, req.Context().Err()
+		})
+		_, err := get(ctx, &Transport{Base: base, Strategy: s})
+		require.ErrorIs(t, err, context.Canceled)
+		after := s.Limiter.State()
+		require.Equal(t, before.Rate, after.Rate)
+		require.NotEqual(t, before.Measured, after.Measured, "it was sent, and counts")
+	})
+}
+
+// Ten thousand waiters: first come first served, and none spins.
+func TestLongQueue(t *testing.T) {
+	const n = 10_000
+	if raceEnabled {
+		t.Skip("the race detector allows fewer goroutines than this wants")
+	}
+	synctest.Test(t, func(t *testing.T) {
+		s := Adaptive()
+		s.Limiter.update(time.Now(), true)
+		l := s.Limiter
+		l.rate, l.burst = 100, 1
+		var (
+			wg    sync.WaitGroup
+			mu    sync.Mutex
+			order []int
+			turns int
+		)
+		for i := range n {
+			wg.Go(func() {
+				_, p := l.admit(time.Now())
+				for p != nil {
+					granted, wait := l.turn(p, time.Now())
+					mu.Lock()
+					turns++
+					mu.Unlock()
+					if granted {
+						break
+					}
+					req := newRequest(t, "GET", nil)
+					assert.NoError(t, pause(req, wait, p.wake))
+				}
+				mu.Lock()
+				order = append(order, i)
+				mu.Unlock()
+			})
+			if i%100 == 99 {
+				synctest.Wait()
+			}
+		}
+		start := time.Now()
+		wg.Wait()
+		require.InDelta(t, n/100, time.Since(start).Seconds(), 1)
+		require.LessOrEqual(t, turns, 3*n, "joining, becoming the first, and going")
+		for i := range order {
+			require.InDelta(t, i, order[i], 100, "those who came together may go in any order")
+		}
+	})
+}

@@ -1,0 +1,69 @@
+package retrip
+
+import (
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestBucketTimeline(t *testing.T) {
+	b := NewBucket(20)
+	rows := []struct {
+		give, take int
+		ok         bool
+		left       int
+	}{
+		{take: 14, ok: true, left: 6},
+		{take: 14, ok: false, left: 6}, // all or nothing
+		{take: 5, ok: true, left: 1},
+		{take: 0, ok: true, left: 1},
+		{take: -3, ok: true, left: 1}, // nothing can be gained by asking
+		{give: 1, ok: true, left: 2},
+		{give: -1, ok: true, left: 2},
+		{give: 14, ok: true, left: 16},
+		{give: 14, ok: true, left: 20}, // never above the capacity
+		{give: 1 << 62, ok: true, left: 20},
+		{take: 20, ok: true, left: 0},
+		{take: 1, ok: false, left: 0},
+	}
+	for i, row := range rows {
+		if row.give != 0 {
+			b.Give(row.give)
+		} else {
+			require.Equal(t, row.ok, b.Take(row.take), "row %d", i)
+		}
+		require.Equal(t, row.left, b.Tokens(), "row %d", i)
+	}
+	require.Equal(t, "0 of 20 tokens", b.String())
+}
+
+func TestZeroBucketRefuses(t *testing.T) {
+	var b Bucket
+	require.False(t, b.Take(1))
+	require.True(t, b.Take(0))
+	b.Give(5)
+	require.Zero(t, b.Tokens())
+}
+
+func TestBucketKeepsCount(t *testing.T) {
+	b := NewBucket(500)
+	var taken atomic.Int64
+	var wg sync.WaitGroup
+	for range 100 {
+		wg.Go(func() {
+			for range 100 {
+				if b.Take(5) {
+					taken.Add(5)
+				}
+				b.Give(1)
+				taken.Add(-1)
+			}
+		})
+	}
+	wg.Wait()
+	require.GreaterOrEqual(t, b.Tokens(), 0)
+	require.LessOrEqual(t, b.Tokens(), 500)
+	require.LessOrEqual(t, int64(b.Tokens()), 500-taken.Load(), "some of what was given overflowed")
+}

@@ -1,0 +1,199 @@
+package retrip
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestStatuses(t *testing.T) {
+	ours := map[int]Class{
+		100: Success, 101: Success, 200: Success, 204: Success, 206: Success, 301: Success, 304: Success, 399: Success,
+		400: Permanent, 401: Permanent, 403: Permanent, 404: Permanent, 409: Permanent, 417: Permanent, 423: Permanent,
+		408: Transient, 425: Transient, 429: Throttled,
+		500: Transient, 502: Transient, 503: Transient, 504: Transient, 507: Transient, 508: Transient,
+		509: Transient, 520: Transient, 529: Transient, 599: Transient,
+		501: Permanent, 505: Permanent, 510: Permanent, 511: Permanent,
+	}
+	aws := map[int]Class{408: Permanent, 425: Permanent, 507: Permanent, 508: Permanent, 509: Permanent, 520: Permanent, 529: Permanent, 599: Permanent}
+	for code, want := range ours {
+		a := Attempt{Response: &http.Response{StatusCode: code}}
+		c, _ := Standard().classify(a)
+		require.Equal(t, want, c, code)
+		if other, ok := aws[code]; ok {
+			want = other
+		}
+		c, _ = Standard2026().classify(a)
+		require.Equal(t, want, c, "AWS: %d", code)
+	}
+}
+
+func TestErrors(t *testing.T) {
+	tests := []struct {
+		err       error
+		class     Class
+		processed bool // or not provably unprocessed
+	}{
+		{syscall.ECONNRESET, Transient, true},
+		{syscall.EPIPE, Transient, true},
+		{io.EOF, Transient, true},
+		{io.ErrUnexpectedEOF, Transient, true},
+		{net.ErrClosed, Transient, true},
+		{errors.New("http: server closed idle connection"), Transient, true},
+		{errors.New("http2: server sent GOAWAY and closed the connection"), Transient, true},
+		{http2StreamError{Code: 0x2}, Transient, true},
+		{http2StreamError{Code: refusedStream}, Transient, false},
+		{context.DeadlineExceeded, Transient, true}, // the base's own timeout: the caller's was looked at before
+		{&net.OpError{Op: "dial", Err: syscall.ECONNREFUSED}, Transient, false},
+		{&net.OpError{Op: "read", Err: syscall.ECONNRESET}, Transient, true},
+		{&net.OpError{Op: "remote error", Err: tlsAlert(40)}, Transient, false},
+		{&net.OpError{Op: "remote error", Err: tlsAlert(80)}, Transient, true}, // internal error: at any time
+		{handshakeTimeout{}, Transient, false},
+		{&net.OpError{Op: "dial", Err: &net.DNSError{IsTemporary: true}}, Transient, false},
+		{&net.OpError{Op: "dial", Err: &net.DNSError{IsTimeout: true}}, Transient, false},
+		{&net.OpError{Op: "dial", Err: &net.DNSError{IsNotFound: true}}, Permanent, false},
+		{x509.UnknownAuthorityError{}, Permanent, true},
+		{&tls.CertificateVerificationError{Err: x509.HostnameError{Certificate: &x509.Certificate{}}}, Permanent, true},
+		{x509.CertificateInvalidError{Reason: x509.Expired}, Permanent, true},
+		{tls.RecordHeaderError{}, Permanent, true},
+		{errors.New(`unsupported protocol scheme "ftp"`), Permanent, true},
+		{errors.New(`net/http: invalid header field name "a b"`), Permanent, true},
+		{errors.New(`net/http: HTTP/1.x transport connection broken: malformed HTTP response "SSH-2.0"`), Permanent, true},
+	}
+	for _, tt := range tests {
+		for _, err := range []error{tt.err, fmt.Errorf("wrapped: %w", tt.err), &url.Error{Op: "Get", URL: "x", Err: tt.err}} {
+			c, _ := Standard().classify(Attempt{Err: err})
+			require.Equal(t, tt.class, c, "%v", err)
+			require.Equal(t, !tt.processed, unprocessed(Attempt{Err: err}, c, false), "%v", err)
+		}
+	}
+}
+
+type tlsAlert uint8
+
+func (a tlsAlert) Error() string { return "tls: alert" }
+
+type handshakeTimeout struct{}
+
+func (handshakeTimeout) Error() string { return "net/http: TLS handshake timeout" }
+func (handshakeTimeout) Timeout() bool { return true }
+
+// The errors of real servers and of net/http itself, without url.Error around
+// them: one attempt for what can't get better.
+func TestHopelessErrorsOfNetHTTP(t *testing.T) {
+	tlsServer := httptest.NewTLSServer(http.NotFoundHandler())
+	defer tlsServer.Close()
+	tlsServer.Config.ErrorLog = nil
+	plainServer := httptest.NewServer(http.NotFoundHandler())
+	defer plainServer.Close()
+	garbage, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	defer garbage.Close()
+	go func() {
+		for {
+			c, err := garbage.Accept()
+			if err != nil {
+				return
+			}
+			_, _ = c.Write([]byte("SSH-2.0-OpenSSH_9.2\r\n"))
+			_ = c.Close()
+		}
+	}()
+	tests := map[string]func(*http.Request){
+		"unknown authority":   func(r *http.Request) { r.URL, _ = url.Parse(tlsServer.URL) },
+		"TLS to plain server": func(r *http.Request) { r.URL, _ = url.Parse(strings.Replace(plainServer.URL, "http", "https", 1)) },
+		"unknown scheme":      func(r *http.Request) { r.URL.Scheme = "gopher" },
+		"bad header":          func(r *http.Request) { r.Header["a b"] = []string{"c"} },
+		"bad header value":    func(r *http.Request) { r.Header.Set("A", "b\nc") },
+		"bad method":          func(r *http.Request) { r.Method = "G T"; *r = *r.WithContext(WithIdempotent(r.Context())) },
+		"no host":             func(r *http.Request) { r.URL.Host = "" },
+		"malformed response":  func(r *http.Request) { r.URL, _ = url.Parse("http://" + garbage.Addr().String()) },
+	}
+	for name, spoil := range tests {
+		t.Run(name, func(t *testing.T) {
+			transport := &Transport{Strategy: noWait()}
+			defer transport.CloseIdleConnections()
+			ctx, trace := WithTrace(t.Context())
+			req := newRequest(t, "GET", nil).WithContext(ctx)
+			spoil(req)
+			_, err := transport.RoundTrip(req)
+			require.Error(t, err)
+			events := trace.Trips()[0]
+			require.Len(t, events, 1, "%v", err)
+			require.Equal(t, NotRetryable, events[0].Reason, "%v", err)
+		})
+	}
+}
+
+// A refused connection is worth a retry, whatever the method, and the error
+// of a real dial is recognised.
+func TestRefusedConnection(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	require.NoError(t, l.Close())
+	transport := &Transport{Strategy: noWait()}
+	req := newRequest(t, "POST", strings.NewReader("body"))
+	req.URL, _ = url.Parse("http://" + l.Addr().String())
+	_, err = transport.RoundTrip(req)
+	require.ErrorIs(t, err, AttemptsSpent)
+	require.ErrorIs(t, err, syscall.ECONNREFUSED)
+}
+
+func TestOneRuleMore(t *testing.T) {
+	errFlaky := errors.New("flaky")
+	rules := []Classifier{
+		OnStatus(Transient, 404, 409),
+		OnCode(Throttled, "Throttling.User", ""),
+		OnError(Permanent, syscall.ECONNRESET),
+		OnErrorType[*net.DNSError](Transient),
+		ClassifierFunc(func(a Attempt) Class {
+			if a.Response != nil && a.Response.Header.Get("X-Should-Retry") == "false" {
+				return Permanent
+			}
+			return Unknown
+		}),
+	}
+	tests := []struct {
+		attempt Attempt
+		want    Class
+	}{
+		{Attempt{Response: &http.Response{StatusCode: 404}}, Transient},
+		{Attempt{Response: &http.Response{StatusCode: 400}, Code: "Throttling.User"}, Throttled},
+		{Attempt{Response: &http.Response{StatusCode: 400}}, Permanent},
+		{Attempt{Err: fmt.Errorf("read: %w", syscall.ECONNRESET)}, Permanent},
+		{Attempt{Err: &net.OpError{Op: "dial", Err: &net.DNSError{IsNotFound: true}}}, Transient},
+		{Attempt{Err: errFlaky}, Transient},
+		{Attempt{Response: &http.Response{StatusCode: 503, Header: http.Header{"X-Should-Retry": {"false"}}}}, Permanent},
+		{Attempt{Response: &http.Response{StatusCode: 503}}, Transient},
+	}
+	s := Standard()
+	s.Classifiers = slices.Insert(s.Classifiers, 0, rules...)
+	for i, tt := range tests {
+		c, _ := s.classify(tt.attempt)
+		require.Equal(t, tt.want, c, "row %d", i)
+	}
+	c, _ := (&Strategy{}).classify(Attempt{Err: errFlaky})
+	require.Equal(t, Permanent, c, "without classifiers nothing is retried")
+	c, _ = (&Strategy{}).classify(Attempt{Response: &http.Response{StatusCode: 302}})
+	require.Equal(t, Success, c)
+}
+
+func TestNames(t *testing.T) {
+	require.Equal(t, "clock-skewed", ClockSkewed.String())
+	require.Equal(t, "retrip.Class(9)", Class(9).String())
+	require.Equal(t, "quota spent", QuotaSpent.Error())
+	require.Equal(t, "prepare failed", PrepareFailed.String())
+}

@@ -1,0 +1,315 @@
+package retrip_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/retrip-go/retrip"
+)
+
+// flaky is a server that answers 503 before it answers 200.
+func flaky(failures int) *httptest.Server {
+	return httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if failures > 0 {
+			failures--
+			w.WriteHeader(http.StatusServiceUnavailable)
+			return
+		}
+		_, _ = io.WriteString(w, "hello")
+	}))
+}
+
+// quick is the standard mode without its waits, so that examples end soon.
+func quick() *retrip.Strategy {
+	s := retrip.Standard()
+	s.Backoff = retrip.Constant{Wait: time.Millisecond}
+	return s
+}
+
+// The zero Transport works: standard mode, one quota for each host.
+func Example() {
+	server := flaky(1)
+	defer server.Close()
+
+	client := &http.Client{Transport: &retrip.Transport{}}
+	resp, err := client.Get(server.URL)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer resp.Body.Close()
+	body, _ := io.ReadAll(resp.Body)
+	fmt.Println(resp.StatusCode, string(body))
+	// Output: 200 hello
+}
+
+// One change, one line.
+func ExampleStrategy() {
+	s := retrip.Standard()
+	s.MaxAttempts = 5
+	client := &http.Client{Transport: &retrip.Transport{Strategy: s}}
+	_ = client
+	fmt.Println(s)
+	// Output:
+	// MaxAttempts: 5
+	// RepeatAll: false
+	// MaxWait: 1m0s
+	// MaxAdmitWait: 0s
+	// Classifier: throttled: 14 codes
+	// Classifier: transient: 4 codes
+	// Classifier: clock-skewed: 5 codes
+	// Classifier: statuses 5xx but 501 505 510 511, 408, 425 (transient), 429 (throttled)
+	// Classifier: errors but bad certificates, unknown hosts, malformed messages (transient)
+	// Wait: X-Amz-Retry-After (whole milliseconds, at most 5s above the backoff)
+	// Wait: Retry-After-Ms (milliseconds)
+	// Wait: X-Ms-Retry-After-Ms (milliseconds)
+	// Wait: Retry-After (seconds or date)
+	// Backoff: FullJitter{Base:100ms Cap:20s}
+	// ThrottleBackoff: FullJitter{Base:1s Cap:20s}
+	// Quota: 500 of 500 tokens
+	// Cost: 5
+	// ThrottleCost: 5
+	// Limiter: false
+}
+
+// A strategy for each host, made when a request first goes there.
+func ExampleTransport_perKey() {
+	transport := &retrip.Transport{
+		PerKey: func(host string) *retrip.Strategy {
+			if strings.HasSuffix(host, ".amazonaws.com") {
+				return retrip.Adaptive()
+			}
+			s := retrip.Standard()
+			s.MaxAttempts = 5
+			return s
+		},
+	}
+	fmt.Println(transport.Validate())
+	// Output: <nil>
+}
+
+// Strategies of several hosts that share one retry budget.
+func ExampleBucket() {
+	budget := retrip.NewBucket(100)
+	transport := &retrip.Transport{
+		PerKey: func(string) *retrip.Strategy {
+			s := retrip.Standard()
+			s.Quota = budget
+			return s
+		},
+	}
+	_ = transport
+	fmt.Println(budget)
+	// Output: 100 of 100 tokens
+}
+
+// A rule of one's own goes in front; the first opinion wins.
+func ExampleOnStatus() {
+	s := quick()
+	s.Classifiers = slices.Insert(s.Classifiers, 0,
+		retrip.OnStatus(retrip.Transient, http.StatusNotFound), // this API is eventually consistent
+		retrip.OnCode(retrip.Throttled, "Throttling.User"),
+	)
+	calls := 0
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if calls++; calls == 1 {
+			w.WriteHeader(http.StatusNotFound)
+		}
+	}))
+	defer server.Close()
+	client := &http.Client{Transport: &retrip.Transport{Strategy: s}}
+	resp, err := client.Get(server.URL)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer resp.Body.Close()
+	fmt.Println(resp.StatusCode, "after", calls, "calls")
+	// Output: 200 after 2 calls
+}
+
+// A function can look at the whole attempt.
+func ExampleClassifierFunc() {
+	s := retrip.Standard()
+	s.Classifiers = slices.Insert(s.Classifiers, 0, retrip.Classifier(retrip.ClassifierFunc(
+		func(a retrip.Attempt) retrip.Class {
+			if a.Response != nil && a.Response.Header.Get("X-Should-Retry") == "false" {
+				return retrip.Permanent
+			}
+			return retrip.Unknown // no opinion
+		})))
+	fmt.Println(s.Classifiers[0].Classify(retrip.Attempt{
+		Response: &http.Response{Header: http.Header{"X-Should-Retry": {"false"}}},
+	}))
+	// Output: permanent
+}
+
+// A backoff of one's own is a function of its argument.
+func ExampleBackoffFunc() {
+	s := retrip.Standard()
+	s.Backoff = retrip.BackoffFunc(func(r retrip.Retry) (time.Duration, bool) {
+		return time.Duration(r.Index+1) * time.Second, r.Elapsed < time.Minute
+	})
+	d, ok := s.Backoff.Delay(retrip.Retry{Index: 2})
+	fmt.Println(d, ok)
+	// Output: 3s true
+}
+
+// POST is not repeated, since it may have had its effect; its owner may say
+// that this does no harm.
+func ExampleWithIdempotent() {
+	server := flaky(1)
+	defer server.Close()
+	client := &http.Client{Transport: &retrip.Transport{Strategy: quick()}}
+
+	ctx := retrip.WithIdempotent(context.Background())
+	req, err := http.NewRequestWithContext(ctx, "POST", server.URL, strings.NewReader("upsert"))
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	resp, err := client.Do(req)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer resp.Body.Close()
+	fmt.Println(resp.StatusCode)
+	// Output: 200
+}
+
+// What happened to one call, attempt by attempt.
+func ExampleWithTrace() {
+	server := flaky(2)
+	defer server.Close()
+	client := &http.Client{Transport: &retrip.Transport{Strategy: quick()}}
+
+	ctx, trace := retrip.WithTrace(context.Background())
+	req, err := http.NewRequestWithContext(ctx, "GET", server.URL, nil)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	resp, err := client.Do(req)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer resp.Body.Close()
+	for _, trip := range trace.Trips() {
+		for _, e := range trip {
+			fmt.Println(e.Attempt, e.Status, e.Class, e.Wait, e.Final)
+		}
+	}
+	// Output:
+	// 1 503 transient 1ms false
+	// 2 503 transient 1ms false
+	// 3 200 success 0s true
+}
+
+// Retries and requests given up go to a log, without URLs, headers or bodies.
+func ExampleLogTo() {
+	server := flaky(1)
+	defer server.Close()
+	logger := slog.New(slog.NewTextHandler(os.Stdout, &slog.HandlerOptions{
+		ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
+			switch a.Key {
+			case slog.TimeKey, "host", "elapsed":
+				return slog.Attr{} // differ from run to run
+			}
+			return a
+		},
+	}))
+	client := &http.Client{Transport: &retrip.Transport{Strategy: quick(), Observe: retrip.LogTo(logger)}}
+	resp, err := client.Get(server.URL)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer resp.Body.Close()
+	// Output:
+	// level=INFO msg="retrying HTTP request" method=GET attempt=1 class=transient status=503 wait=1ms wait_from=backoff
+	// level=INFO msg="HTTP request succeeded after retries" method=GET attempt=2 class=success status=200
+}
+
+// When no response could be had, the error says why there was no further try.
+func ExampleError() {
+	server := flaky(0)
+	server.Close() // nobody listens any more
+	client := &http.Client{Transport: &retrip.Transport{Strategy: quick()}}
+	_, err := client.Get(server.URL)
+
+	var e *retrip.Error
+	if errors.As(err, &e) {
+		fmt.Println(e.Attempts, "attempts:", e.Reason, errors.Is(err, retrip.AttemptsSpent))
+	}
+	// Output: 3 attempts: attempts spent true
+}
+
+// Prepare signs each attempt anew. It sees the host of every hop of a
+// redirect, so it can keep the secret to the host it belongs to.
+func ExampleTransport_prepare() {
+	server := flaky(1)
+	defer server.Close()
+	trusted := strings.TrimPrefix(server.URL, "http://")
+	transport := &retrip.Transport{
+		Strategy: quick(),
+		Prepare: func(req *http.Request, p retrip.Prep) error {
+			if req.URL.Host == trusted {
+				at := time.Now().Add(p.Skew)
+				req.Header.Set("Authorization", "Signature at "+at.Format(time.RFC3339))
+				fmt.Println("signed attempt", p.Number)
+			}
+			return nil
+		},
+	}
+	resp, err := (&http.Client{Transport: transport}).Get(server.URL)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer resp.Body.Close()
+	// Output:
+	// signed attempt 1
+	// signed attempt 2
+}
+
+// A mode from a flag, an environment variable or a configuration file.
+func ExampleMode() {
+	var m retrip.Mode
+	if err := m.UnmarshalText([]byte("adaptive")); err != nil {
+		fmt.Println(err)
+	}
+	s := m.Strategy()
+	fmt.Println(m, s.MaxAttempts)
+	fmt.Println(m.Set("turbo"))
+	// Output:
+	// adaptive 3
+	// retrip: "turbo" is no mode: use one of standard, legacy, adaptive, standard2026, adaptive2026
+}
+
+// WaitHeader reads waits from a service's own header.
+func ExampleWaitHeader() {
+	s := retrip.Standard()
+	s.Waits = slices.Insert(s.Waits, 0, retrip.WaitReader(
+		retrip.WaitHeader{Name: "X-Backoff-Millis", Format: retrip.Milliseconds}))
+	fmt.Println(s.Waits[0])
+	// Output: X-Backoff-Millis (milliseconds)
+}
+
+// The limiter's state, as a monitoring page might show it.
+func ExampleLimiter() {
+	s := retrip.Adaptive()
+	state := s.Limiter.State()
+	fmt.Println(state.Enabled, state.Waiting)
+	// Output: false 0
+}

@@ -1,0 +1,161 @@
+package retrip
+
+import (
+	"fmt"
+	"net/http"
+	"net/url"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+func send(t *testing.T, rt http.RoundTripper, target string) {
+	t.Helper()
+	req, err := http.NewRequestWithContext(WithMaxAttempts(t.Context(), 2), "GET", target, nil)
+	require.NoError(t, err)
+	_, err = rt.RoundTrip(req)
+	require.NoError(t, err)
+}
+
+func TestHostKey(t *testing.T) {
+	tests := map[string]string{
+		"http://example.com/":                  "example.com",
+		"http://EXAMPLE.com:80/":               "example.com",
+		"https://example.com:443/x":            "example.com",
+		"https://example.com:80/":              "example.com:80",
+		"http://user:secret@example.com:8080/": "example.com:8080",
+		"http://[::1]:80/":                     "[::1]",
+		"http://[FE80::1]/":                    "[fe80::1]",
+	}
+	for target, want := range tests {
+		u, err := url.Parse(target)
+		require.NoError(t, err)
+		require.Equal(t, want, hostKey(&http.Request{URL: u}), target)
+	}
+}
+
+func TestEachHostHasItsOwnQuota(t *testing.T) {
+	made := map[string]*Strategy{}
+	transport := &Transport{Base: script(status(503)), PerKey: func(key string) *Strategy {
+		s := noWait()
+		s.Quota = NewBucket(20)
+		made[key] = s
+		return s
+	}}
+	for range 3 {
+		send(t, transport, "http://a.example")
+	}
+	send(t, transport, "http://B.example:80")
+	send(t, transport, "http://b.example")
+	require.Len(t, made, 3) // and the one for the keys beyond the bound
+	require.Equal(t, 5, made["a.example"].tokens())
+	require.Equal(t, 10, made["b.example"].tokens())
+}
+
+func TestKeyDecides(t *testing.T) {
+	made := 0
+	transport := &Transport{
+		Base:   script(status(503)),
+		Key:    func(req *http.Request) string { return req.URL.Query().Get("table") },
+		PerKey: func(string) *Strategy { made++; return noWait() },
+	}
+	send(t, transport, "http://a.example?table=1")
+	send(t, transport, "http://b.example?table=1")
+	send(t, transport, "http://b.example?table=2")
+	send(t, transport, "http://b.example") // no table: the shared strategy
+	require.Equal(t, 3, made)
+}
+
+// Sick hosts are never forgotten, healthy ones are when room is needed, and
+// made-up names share one quota between them.
+func TestKeysAreBounded(t *testing.T) {
+	var mu sync.Mutex
+	made := map[string][]*Strategy{}
+	transport := &Transport{
+		MaxKeys: 8,
+		PerKey: func(key string) *Strategy {
+			s := Standard()
+			s.Backoff = Constant{}
+			mu.Lock()
+			made[key] = append(made[key], s)
+			mu.Unlock()
+			return s
+		},
+	}
+	sick := true
+	transport.Base = roundTripFunc(func(req *http.Request) (*http.Response, error) {
+		if sick {
+			return status(503)(req)
+		}
+		return status(200)(req)
+	})
+	for i := range 4 {
+		send(t, transport, fmt.Sprintf("http://sick%d", i))
+	}
+	sick = false
+	for i := range 100 {
+		send(t, transport, fmt.Sprintf("http://well%d", i))
+	}
+	require.Len(t, transport.keys.ring, 8)
+	sick = true
+	for i := range 100 {
+		send(t, transport, fmt.Sprintf("http://invented%d", i))
+	}
+	require.Len(t, transport.keys.ring, 8)
+	for i := range 4 {
+		send(t, transport, fmt.Sprintf("http://sick%d", i))
+		of := made[fmt.Sprintf("sick%d", i)]
+		require.Len(t, of, 1, "never forgotten")
+		require.Equal(t, 490, of[0].tokens())
+	}
+	require.Equal(t, 500-96*5, made[""][0].tokens(), "four took the room of healthy ones, the others share")
+	count := 0
+	transport.keys.entries.Range(func(any, any) bool { count++; return true })
+	require.Equal(t, 8, count)
+}
+
+func TestKeysUnderContention(t *testing.T) {
+	transport := &Transport{MaxKeys: 16, Base: roundTripFunc(func(req *http.Request) (*http.Response, error) {
+		return &http.Response{StatusCode: 200, Body: http.NoBody}, nil
+	})}
+	var wg sync.WaitGroup
+	var n atomic.Int64
+	for range 16 {
+		wg.Go(func() {
+			for range 200 {
+				req := newRequest(t, "GET", nil)
+				req.URL.Host = fmt.Sprintf("host%d", n.Add(1)%64)
+				_, err := transport.RoundTrip(req)
+				assert.NoError(t, err)
+			}
+		})
+	}
+	wg.Wait()
+	require.Len(t, transport.keys.ring, 16)
+	for _, e := range transport.keys.ring {
+		found, ok := transport.keys.entries.Load(e.key)
+		require.True(t, ok)
+		require.Same(t, e, found)
+	}
+}
+
+func TestIdleHostTakesLittleMemory(t *testing.T) {
+	const hosts = 10_000
+	transport := &Transport{MaxKeys: hosts, Base: roundTripFunc(func(*http.Request) (*http.Response, error) {
+		return &http.Response{StatusCode: 200, Body: http.NoBody}, nil
+	}), PerKey: func(string) *Strategy { return Adaptive() }}
+	var before, after runtime.MemStats
+	runtime.GC()
+	runtime.ReadMemStats(&before)
+	for i := range hosts {
+		send(t, transport, fmt.Sprintf("http://host%d.example", i))
+	}
+	runtime.GC()
+	runtime.ReadMemStats(&after)
+	require.Len(t, transport.keys.ring, hosts)
+	require.Less(t, (after.HeapAlloc-before.HeapAlloc)/hosts, uint64(1024))
+}

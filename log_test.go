@@ -1,0 +1,92 @@
+package retrip
+
+import (
+	"bytes"
+	"context"
+	"log/slog"
+	"net"
+	"net/http"
+	"strings"
+	"syscall"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestLogLevels(t *testing.T) {
+	tests := []struct {
+		name  string
+		steps []step
+		want  []string
+	}{
+		{"success", []step{status(200)}, []string{
+			`level=DEBUG msg="HTTP request succeeded" method=GET host=example.com attempt=1 class=success status=200`,
+		}},
+		{"retry", []step{jsonError(400, "SlowDown"), status(200)}, []string{
+			`level=INFO msg="retrying HTTP request" method=GET host=example.com attempt=1 class=throttled status=400 code=SlowDown wait=1s wait_from=backoff`,
+			`level=INFO msg="HTTP request succeeded after retries" method=GET host=example.com attempt=2 class=success status=200 elapsed=1s`,
+		}},
+		{"giving up", []step{fails(&net.OpError{Op: "dial", Err: syscall.ECONNREFUSED}), status(503, "Retry-After: 90")}, []string{
+			`level=INFO msg="retrying HTTP request" method=GET host=example.com attempt=1 class=transient error=dial wait=100ms wait_from=backoff`,
+			`level=WARN msg="giving up on HTTP request" method=GET host=example.com attempt=2 class=transient status=503 reason="wait over cap" wait=1m30s wait_from=Retry-After elapsed=100ms`,
+		}},
+		{"no failure of ours", []step{status(404)}, []string{
+			`level=DEBUG msg="HTTP request failed for good" method=GET host=example.com attempt=1 class=permanent status=404 reason="not retryable"`,
+		}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var out bytes.Buffer
+				logger := slog.New(slog.NewTextHandler(&out, &slog.HandlerOptions{
+					Level: slog.LevelDebug,
+					ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
+						if a.Key == slog.TimeKey {
+							return slog.Attr{}
+						}
+						return a
+					},
+				}))
+				_, err := get(t.Context(), &Transport{Base: script(tt.steps...), Observe: LogTo(logger), Strategy: longest(Standard())})
+				require.NoError(t, err)
+				require.Equal(t, strings.Join(tt.want, "\n")+"\n", out.String())
+			})
+		})
+	}
+}
+
+// Whatever is secret stays so: in the URL, the headers, the body, the errors.
+func TestLogsKeepSecrets(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const secret = "s3cret"
+		var out bytes.Buffer
+		logger := slog.New(slog.NewTextHandler(&out, &slog.HandlerOptions{Level: slog.LevelDebug}))
+		steps := []step{
+			jsonError(503, secret),
+			answer(503, secret, "Retry-After: "+secret, "X-Amzn-Errortype: "+secret),
+			fails(&wrapped{secret, syscall.ECONNRESET}),
+			fails(&net.OpError{Op: "read", Err: &wrapped{secret, syscall.EPIPE}}),
+			fails(&net.DNSError{Name: secret, Err: secret, IsNotFound: true}),
+		}
+		req, err := http.NewRequestWithContext(t.Context(), "PUT", "https://"+secret+":"+secret+"@example.com/"+secret+"?"+secret+"="+secret, strings.NewReader(secret))
+		require.NoError(t, err)
+		req.Header.Set("Authorization", secret)
+		s := Standard()
+		s.MaxAttempts = 10
+		_, err = (&Transport{Base: script(steps...), Observe: LogTo(logger), Strategy: s}).RoundTrip(req)
+		require.Error(t, err)
+		require.Equal(t, 5, strings.Count(out.String(), "\n"))
+		require.NotContains(t, out.String(), secret)
+	})
+}
+
+func TestErrorKinds(t *testing.T) {
+	require.Equal(t, "", errorKind(nil))
+	require.Equal(t, "cancelled", errorKind(&wrapped{"", context.Canceled}))
+	require.Equal(t, "deadline exceeded", errorKind(context.DeadlineExceeded))
+	require.Equal(t, "timeout", errorKind(&AttemptTimeoutError{time.Second}))
+	require.Equal(t, "dns", errorKind(&net.OpError{Op: "dial", Err: &net.DNSError{}}))
+	require.Equal(t, "other", errorKind(syscall.ECONNRESET))
+}

@@ -1,0 +1,94 @@
+package retrip
+
+import (
+	"encoding/json"
+	"flag"
+	"io"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// The modes' parameters against their sources.
+func TestModes(t *testing.T) {
+	const ms, cap = time.Millisecond, 20 * time.Second
+	tests := []struct {
+		mode               Mode
+		name               string
+		attempts           int
+		backoff, throttled Backoff
+		cost, throttleCost int
+		limiter            bool
+	}{
+		{ModeStandard, "standard", 3, FullJitter{100 * ms, cap}, FullJitter{1000 * ms, cap}, 5, 5, false},
+		{ModeLegacy, "legacy", 4, FullJitter{100 * ms, cap}, EqualJitter{500 * ms, cap}, 5, 0, false},
+		{ModeAdaptive, "adaptive", 3, FullJitter{100 * ms, cap}, FullJitter{1000 * ms, cap}, 5, 5, true},
+		{ModeStandard2026, "standard2026", 3, FullJitter{50 * ms, cap}, FullJitter{1000 * ms, cap}, 14, 5, false},
+		{ModeAdaptive2026, "adaptive2026", 3, FullJitter{50 * ms, cap}, FullJitter{1000 * ms, cap}, 14, 5, true},
+	}
+	for _, tt := range tests {
+		s := tt.mode.Strategy()
+		require.NoError(t, s.check(tt.name))
+		require.Equal(t, tt.attempts, s.MaxAttempts)
+		require.Equal(t, tt.backoff, s.Backoff)
+		require.Equal(t, tt.throttled, s.ThrottleBackoff)
+		require.Equal(t, tt.cost, s.Cost)
+		require.Equal(t, tt.throttleCost, s.ThrottleCost)
+		require.Equal(t, tt.limiter, s.Limiter != nil)
+		require.Equal(t, 500, s.tokens())
+		require.Equal(t, time.Minute, s.MaxWait)
+		require.False(t, s.RepeatAll)
+		require.NotSame(t, s.Quota, tt.mode.Strategy().Quota, "each its own state")
+
+		require.Equal(t, tt.name, tt.mode.String())
+		var m Mode
+		require.NoError(t, m.UnmarshalText([]byte(tt.name)))
+		require.Equal(t, tt.mode, m)
+	}
+	require.Len(t, modeNames, len(tests))
+	require.Nil(t, Mode(99).Strategy())
+}
+
+func TestModeFromOutside(t *testing.T) {
+	var fromFlag Mode
+	flags := flag.NewFlagSet("", flag.ContinueOnError)
+	flags.SetOutput(io.Discard)
+	flags.Var(&fromFlag, "mode", "")
+	require.NoError(t, flags.Parse([]string{"-mode", "Adaptive"}))
+	require.Equal(t, ModeAdaptive, fromFlag)
+	require.ErrorContains(t, flags.Parse([]string{"-mode", "fast"}), `retrip: "fast" is no mode: use one of standard, legacy, adaptive, standard2026, adaptive2026`)
+	require.Equal(t, ModeAdaptive, fromFlag, "an error changes nothing")
+
+	var fromJSON struct{ Retry Mode }
+	require.NoError(t, json.Unmarshal([]byte(`{"Retry":"legacy"}`), &fromJSON))
+	require.Equal(t, ModeLegacy, fromJSON.Retry)
+	text, err := json.Marshal(fromJSON)
+	require.NoError(t, err)
+	require.JSONEq(t, `{"Retry":"legacy"}`, string(text))
+	_, err = Mode(99).MarshalText()
+	require.Error(t, err)
+}
+
+func TestStrategyPrintsItsSettings(t *testing.T) {
+	require.Equal(t, `MaxAttempts: 4
+RepeatAll: false
+MaxWait: 1m0s
+MaxAdmitWait: 0s
+Classifier: throttled: 14 codes
+Classifier: transient: 4 codes
+Classifier: clock-skewed: 5 codes
+Classifier: statuses 5xx but 501 505 510 511, 408, 425 (transient), 429 (throttled)
+Classifier: errors but bad certificates, unknown hosts, malformed messages (transient)
+Wait: X-Amz-Retry-After (whole milliseconds, at most 5s above the backoff)
+Wait: Retry-After-Ms (milliseconds)
+Wait: X-Ms-Retry-After-Ms (milliseconds)
+Wait: Retry-After (seconds or date)
+Backoff: FullJitter{Base:100ms Cap:20s}
+ThrottleBackoff: EqualJitter{Base:500ms Cap:20s}
+Quota: 500 of 500 tokens
+Cost: 5
+ThrottleCost: 0
+Limiter: false`, Legacy().String())
+	require.Equal(t, "<nil>", (*Strategy)(nil).String())
+}

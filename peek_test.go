@@ -1,0 +1,206 @@
+package retrip
+
+import (
+	"bytes"
+	"compress/gzip"
+	"context"
+	"crypto/rand"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+	"testing/iotest"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// respond answers every attempt with a body of the test's making.
+func respond(code int, contentType string, body io.Reader, headers ...string) roundTripFunc {
+	return func(req *http.Request) (*http.Response, error) {
+		h := http.Header{"Content-Type": {contentType}}
+		for _, line := range headers {
+			name, value, _ := strings.Cut(line, ": ")
+			h.Add(name, value)
+		}
+		rc, ok := body.(io.ReadCloser)
+		if !ok {
+			rc = io.NopCloser(body)
+		}
+		return &http.Response{StatusCode: code, Header: h, Body: rc, ContentLength: -1}, nil
+	}
+}
+
+func once() *Strategy {
+	s := Standard()
+	s.MaxAttempts = 1
+	return s
+}
+
+func TestPeekLeavesTheBodyWhole(t *testing.T) {
+	const doc = `{"__type":"ThrottlingException","message":"` // to be continued
+	random := make([]byte, 300_000)
+	_, _ = rand.Read(random)
+	var zipped bytes.Buffer
+	z := gzip.NewWriter(&zipped)
+	_, _ = z.Write([]byte(doc + `"}`))
+	_ = z.Close()
+	tests := []struct {
+		name        string
+		contentType string
+		body        string
+		header      string
+		class       Class
+	}{
+		{"short", "application/json", doc + `"}`, "", Throttled},
+		{"with parameters", "application/json; charset=utf-8", doc + `"}`, "", Throttled},
+		{"vendor JSON", "application/problem+json", doc + `"}`, "", Throttled},
+		{"not JSON", "text/html", doc + `"}`, "", Permanent},
+		{"no type", "", doc + `"}`, "", Permanent},
+		{"too long", "application/json", doc + strings.Repeat("x", 200_000) + `"}`, "", Permanent},
+		{"at the limit", "application/json", doc + strings.Repeat("x", readAhead-len(doc)-2) + `"}`, "", Throttled},
+		{"random", "application/json", string(random), "", Permanent},
+		{"truncated", "application/json", doc, "", Permanent},
+		{"gzip", "application/json", zipped.String(), "Content-Encoding: gzip", Throttled},
+		{"gzip that is none", "application/json", doc + `"}`, "Content-Encoding: gzip", Permanent},
+		{"gzip cut short", "application/json", zipped.String()[:zipped.Len()/2], "Content-Encoding: gzip", Permanent},
+		{"other encoding", "application/json", doc + `"}`, "Content-Encoding: br", Permanent},
+		{"empty", "application/json", "", "", Permanent},
+		{"XML", "text/xml", "<Error><Code>SlowDown</Code></Error>", "", Throttled},
+		{"deep JSON", "application/json", strings.Repeat("[", 60_000), "", Permanent},
+		{"deep XML", "text/xml", strings.Repeat("<a>", 20_000), "", Permanent},
+	}
+	for _, tt := range tests {
+		for _, reader := range []func(io.Reader) io.Reader{
+			func(r io.Reader) io.Reader { return r }, iotest.HalfReader, iotest.DataErrReader,
+		} {
+			ctx, trace := WithTrace(t.Context())
+			transport := &Transport{Base: respond(400, tt.contentType, reader(strings.NewReader(tt.body)), tt.header), Strategy: once()}
+			resp, err := transport.RoundTrip(newRequest(t, "GET", nil).WithContext(ctx))
+			require.NoError(t, err)
+			body, err := io.ReadAll(resp.Body)
+			require.NoError(t, err)
+			require.True(t, string(body) == tt.body, tt.name)
+			require.NoError(t, resp.Body.Close())
+			require.Equal(t, tt.class, trace.Trips()[0][0].Class, tt.name)
+		}
+	}
+}
+
+// A bomb inflates no further than the peek.
+func TestGzipBomb(t *testing.T) {
+	var zipped bytes.Buffer
+	z := gzip.NewWriter(&zipped)
+	zeros := make([]byte, 1<<20)
+	for range 16 {
+		_, _ = z.Write(zeros)
+	}
+	_ = z.Close()
+	require.Less(t, zipped.Len(), readAhead)
+	text := plain(http.Header{"Content-Encoding": {"gzip"}}, zipped.Bytes())
+	require.Len(t, text, readAhead)
+}
+
+// An answer that trickles or stalls keeps us for a moment only, and the caller
+// still gets all of it.
+func TestPeekOfASlowBody(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r, w := io.Pipe()
+		go func() {
+			for _, c := range `{"__type":"ThrottlingException"}` {
+				time.Sleep(100 * time.Millisecond)
+				_, _ = w.Write([]byte{byte(c)})
+			}
+			_ = w.Close()
+		}()
+		ctx, trace := WithTrace(t.Context())
+		start := time.Now()
+		transport := &Transport{Base: respond(400, "application/json", r), Strategy: once()}
+		resp, err := transport.RoundTrip(newRequest(t, "GET", nil).WithContext(ctx))
+		require.NoError(t, err)
+		require.Equal(t, peekTime, time.Since(start))
+		require.Equal(t, Permanent, trace.Trips()[0][0].Class, "the status decides")
+		body, err := io.ReadAll(resp.Body)
+		require.NoError(t, err)
+		require.Equal(t, `{"__type":"ThrottlingException"}`, string(body))
+	})
+}
+
+func TestPeekEndsWithTheContext(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r, w := io.Pipe()
+		defer w.Close()
+		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+		defer cancel()
+		start := time.Now()
+		resp, err := (&Transport{Base: respond(503, "application/json", r)}).RoundTrip(newRequest(t, "GET", nil).WithContext(ctx))
+		require.Equal(t, 100*time.Millisecond, time.Since(start))
+		require.NoError(t, err)
+		require.NoError(t, resp.Body.Close(), "closing ends the reading that is still under way")
+		require.NoError(t, r.Close())
+	})
+}
+
+// A response that is discarded is read up to a limit, in bytes and in time,
+// and closed before the next attempt or soon after.
+func TestDiscard(t *testing.T) {
+	for name, tt := range map[string]struct {
+		body    func() io.Reader
+		backoff time.Duration
+		delay   time.Duration
+	}{
+		"short":                  {func() io.Reader { return strings.NewReader("short") }, 0, 0},
+		"endless":                {func() io.Reader { return endless{} }, 0, 0},
+		"stalled":                {stalled, 0, discardTime},
+		"stalled, short backoff": {stalled, discardTime / 2, discardTime},
+		"stalled, long backoff":  {stalled, time.Second, time.Second},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := Standard()
+				s.MaxAttempts, s.Backoff = 2, Constant{tt.backoff}
+				base := script(func(req *http.Request) (*http.Response, error) {
+					return respond(503, "text/plain", tt.body())(req)
+				}, status(200))
+				resp, err := get(t.Context(), &Transport{Base: base, Strategy: s})
+				require.NoError(t, err)
+				require.Equal(t, 200, resp.StatusCode)
+				require.Equal(t, []time.Duration{tt.delay}, base.waits())
+				synctest.Wait()
+				base.requireClosed(t, 0)
+			})
+		})
+	}
+}
+
+type endless struct{}
+
+func (endless) Read(p []byte) (int, error) { return len(p), nil }
+
+// stalled is a body that never comes, until it is closed.
+func stalled() io.Reader {
+	r, _ := io.Pipe()
+	return r
+}
+
+func TestDiscardReadsNoMoreThanItsLimit(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for _, contentType := range []string{"text/plain", "application/json"} {
+			counted := &countingReader{}
+			base := script(step(respond(503, contentType, counted)), status(200))
+			s := noWait()
+			_, err := get(t.Context(), &Transport{Base: base, Strategy: s})
+			require.NoError(t, err)
+			require.LessOrEqual(t, counted.n, int64(readAhead), "what was peeked included")
+			require.Positive(t, counted.n)
+		}
+	})
+}
+
+type countingReader struct{ n int64 }
+
+func (r *countingReader) Read(p []byte) (int, error) {
+	r.n += int64(len(p))
+	return len(p), nil
+}

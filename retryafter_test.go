@@ -1,0 +1,84 @@
+package retrip
+
+import (
+	"math"
+	"net/http"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestWaitHeaders(t *testing.T) {
+	now := time.Date(2026, 10, 21, 7, 27, 50, 0, time.UTC)
+	const never = -1
+	tests := []struct {
+		reader WaitHeader
+		value  string
+		date   string
+		want   time.Duration
+	}{
+		{retryAfter, "1", "", time.Second},
+		{retryAfter, "0", "", 0},
+		{retryAfter, " 120 ", "", 2 * time.Minute},
+		{retryAfter, "0.5", "", time.Second / 2},
+		{retryAfter, "2.", "", 2 * time.Second},
+		{retryAfter, "Wed, 21 Oct 2026 07:28:00 GMT", "", 10 * time.Second},
+		{retryAfter, "Wednesday, 21-Oct-26 07:28:00 GMT", "", 10 * time.Second},
+		{retryAfter, "Wed Oct 21 07:28:00 2026", "", 10 * time.Second},
+		{retryAfter, "Wed, 21 Oct 2026 07:27:00 GMT", "", 0},
+		{retryAfter, "Wed, 21 Oct 2026 07:28:00 GMT", "Wed, 21 Oct 2026 07:27:00 GMT", time.Minute}, // by the server's clock
+		{retryAfter, "Wed, 21 Oct 2026 07:28:00 GMT", "yesterday", 10 * time.Second},
+		{retryAfter, "Fri, 31 Dec 9999 23:59:59 GMT", "", math.MaxInt64},
+		{retryAfter, "9223372037", "", math.MaxInt64},
+		{retryAfter, "99999999999999999999", "", math.MaxInt64},
+		{retryAfter, "-1", "", never},
+		{retryAfter, "+1", "", never},
+		{retryAfter, "1e3", "", never},
+		{retryAfter, "1e400", "", never},
+		{retryAfter, "NaN", "", never},
+		{retryAfter, "Inf", "", never},
+		{retryAfter, "0x10", "", never},
+		{retryAfter, "1_000", "", never},
+		{retryAfter, "1.2.3", "", never},
+		{retryAfter, ".5", "", never},
+		{retryAfter, ".", "", never},
+		{retryAfter, "", "", never},
+		{retryAfter, "soon", "", never},
+		{retryAfter, "1, 2", "", never},
+		{retryAfterMS, "1500", "", 1500 * time.Millisecond},
+		{retryAfterMS, " 0.25 ", "", 250 * time.Microsecond},
+		{retryAfterMS, "Wed, 21 Oct 2026 07:28:00 GMT", "", never},
+		{msRetryAfterMS, "7", "", 7 * time.Millisecond},
+		{amzRetryAfter, "1500", "", 1500 * time.Millisecond},
+		{amzRetryAfter, " 1500", "", never},
+		{amzRetryAfter, "1500.5", "", never},
+		{amzRetryAfter, "99999999999999999999", "", math.MaxInt64},
+	}
+	for _, tt := range tests {
+		resp := &http.Response{Header: http.Header{}}
+		resp.Header.Set(tt.reader.Name, tt.value)
+		resp.Header.Set("Date", tt.date)
+		h, ok := tt.reader.ReadWait(Attempt{Response: resp, Done: now})
+		require.Equal(t, tt.want != never, ok, "%s: %q", tt.reader.Name, tt.value)
+		if ok {
+			require.Equal(t, tt.want, h.Wait, "%s: %q", tt.reader.Name, tt.value)
+			require.Equal(t, tt.reader.Name, h.From)
+		}
+	}
+}
+
+func FuzzWaitHeaders(f *testing.F) {
+	for _, seed := range []string{"1", "0.5", "-5", "9223372037", "1e400", "Fri, 31 Dec 9999 23:59:59 GMT", "Wed Oct 21 07:28:00 2026"} {
+		f.Add(seed, "")
+		f.Add(seed, seed)
+	}
+	f.Fuzz(func(t *testing.T, value, date string) {
+		for _, reader := range Standard().Waits {
+			resp := &http.Response{Header: http.Header{reader.(WaitHeader).Name: {value}, "Date": {date}}}
+			if h, ok := reader.ReadWait(Attempt{Response: resp, Done: time.Now()}); ok && h.Wait < 0 {
+				t.Fatalf("%v makes a negative wait of %q: %v", reader, value, h.Wait)
+			}
+		}
+	})
+}
