@@ -32,6 +32,8 @@ const (
 // (Transport.Key). All methods are safe for concurrent use. The zero Limiter
 // is ready, its clock starting at its first use.
 type Limiter struct {
+	perRequest bool // only a sign that each request wants one of its own
+
 	mu sync.Mutex
 
 	start time.Time     // the full second in which the limiter was made
@@ -86,6 +88,20 @@ func NewLimiter() *Limiter {
 	return l
 }
 
+// NewRequestLimiter returns a limiter that stands for one of its own for each
+// request, made when a first attempt fails: it delays retries, never a first
+// attempt, and remembers nothing from one request to the next. The AWS SDK for
+// Java's adaptive mode was like that before 2.26.
+func NewRequestLimiter() *Limiter { return &Limiter{perRequest: true} }
+
+// fresh returns a limiter of the same kind without its state.
+func (l *Limiter) fresh() *Limiter {
+	if l.perRequest {
+		return NewRequestLimiter()
+	}
+	return NewLimiter()
+}
+
 // State returns the limiter's state as of its last update.
 func (l *Limiter) State() LimiterState {
 	l.mu.Lock()
@@ -105,8 +121,12 @@ func (l *Limiter) asNew() bool {
 }
 
 // admit asks for a permit to send one attempt. It gives one at once (paid
-// telling whether a token was taken for it), or else a place in the queue.
+// telling whether a token was taken for it), or else a place in the queue. A
+// nil limiter lets everything pass, in this and the other methods below.
 func (l *Limiter) admit(now time.Time) (paid bool, p *place) {
+	if l == nil {
+		return false, nil
+	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if !l.enabled {
@@ -153,6 +173,9 @@ func (l *Limiter) leave(p *place) {
 
 // giveBack returns the token of a permit that was not used.
 func (l *Limiter) giveBack() {
+	if l == nil {
+		return
+	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.tokens = min(l.tokens+1, l.burst)
@@ -161,6 +184,9 @@ func (l *Limiter) giveBack() {
 
 // queueTime estimates how long a newcomer would wait for its permit.
 func (l *Limiter) queueTime(now time.Time) time.Duration {
+	if l == nil {
+		return 0
+	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if !l.enabled {
@@ -176,6 +202,9 @@ func (l *Limiter) queued() time.Duration {
 
 // update is told how each attempt ended: with a throttling answer or not.
 func (l *Limiter) update(now time.Time, throttled bool) {
+	if l == nil {
+		return
+	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	t := l.tick(now)
@@ -204,6 +233,9 @@ func (l *Limiter) update(now time.Time, throttled bool) {
 // count is told of an attempt that its caller cancelled: it was sent, and says
 // nothing about the server.
 func (l *Limiter) count(now time.Time) {
+	if l == nil {
+		return
+	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.measure(l.tick(now))

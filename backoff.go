@@ -40,13 +40,16 @@ type Retry struct {
 	Rand float64
 }
 
-// Constant waits the same time before each retry.
+// Constant waits the same time before each retry. A Period other than 0 ends
+// that: no retry is sent later than Period after the first attempt ended.
 type Constant struct {
-	Wait time.Duration
+	Wait, Period time.Duration
 }
 
-// Delay returns c.Wait.
-func (c Constant) Delay(Retry) (time.Duration, bool) { return c.Wait, true }
+// Delay returns c.Wait while the period lasts.
+func (c Constant) Delay(r Retry) (time.Duration, bool) {
+	return c.Wait, c.Period == 0 || plus(r.Elapsed, c.Wait) <= c.Period
+}
 
 // Exponential doubles the wait with each retry: min(Cap, Base·2^n), n from 0.
 // Clients that failed together come back together, so prefer FullJitter.
@@ -140,6 +143,14 @@ func ceiling(base, cap time.Duration, n int) time.Duration {
 	return base << n
 }
 
+// plus is a + b for neither negative, without overflow.
+func plus(a, b time.Duration) time.Duration {
+	if a > math.MaxInt64-b {
+		return math.MaxInt64
+	}
+	return a + b
+}
+
 // scale is f·d for f from 0 to 1, and safe for any f: the product of a float
 // and the largest Duration may not fit into a Duration.
 func scale(d time.Duration, f float64) time.Duration {
@@ -153,7 +164,7 @@ func scale(d time.Duration, f float64) time.Duration {
 	}
 }
 
-func (c Constant) check() error           { return checkRange(c.Wait, 0) }
+func (c Constant) check() error           { return checkRange(c.Wait, c.Period) }
 func (e Exponential) check() error        { return checkRange(e.Base, e.Cap) }
 func (j FullJitter) check() error         { return checkRange(j.Base, j.Cap) }
 func (j EqualJitter) check() error        { return checkRange(j.Base, j.Cap) }

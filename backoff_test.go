@@ -14,7 +14,7 @@ func TestBackoffs(t *testing.T) {
 		backoff   Backoff
 		low, high []time.Duration // with the dice at 0 and at 1, for the first retries
 	}{
-		{Constant{70 * ms}, milliseconds(70, 70, 70), milliseconds(70, 70, 70)},
+		{Constant{Wait: 70 * ms}, milliseconds(70, 70, 70), milliseconds(70, 70, 70)},
 		{Exponential{100 * ms, 300 * ms}, milliseconds(100, 200, 300, 300), milliseconds(100, 200, 300, 300)},
 		{FullJitter{100 * ms, 300 * ms}, milliseconds(0, 0, 0, 0), milliseconds(100, 200, 300, 300)},
 		{FullJitter{100 * ms, 0}, milliseconds(0, 0, 0, 0), milliseconds(100, 200, 400, 800)},

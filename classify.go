@@ -31,9 +31,12 @@ const (
 	ClockSkewed
 	// Permanent failures would only be repeated by a repetition.
 	Permanent
+	// NeedsBody asks for Attempt.Body, and then to be asked once more. A
+	// classifier that answers so again has no opinion.
+	NeedsBody
 )
 
-var classNames = [...]string{"unknown", "success", "transient", "throttled", "clock-skewed", "permanent"}
+var classNames = [...]string{"unknown", "success", "transient", "throttled", "clock-skewed", "permanent", "needs body"}
 
 // String returns the class's name, such as "clock-skewed".
 func (c Class) String() string { return nameOf(classNames[:], c) }
@@ -60,6 +63,11 @@ type Attempt struct {
 	// Code is the error code found in the answer's headers or body, such as
 	// "ThrottlingException", or empty.
 	Code string
+	// Body is the beginning of the answer's body, up to 64 KiB and with gzip
+	// undone, if it was looked at: always for 4xx and 5xx in JSON or XML, unless
+	// the headers name the code, otherwise if a classifier asks (NeedsBody). It
+	// is nil if it was not, and empty if nothing came in time.
+	Body []byte
 	// Sent and Done are when the attempt began and when its response headers or
 	// its error came. Sent is zero unless something had to read the clock: a
 	// limiter, Prepare, Observe, a trace or AttemptTimeout.
@@ -120,8 +128,9 @@ func (r statusRule) check() error   { return r.class.check() }
 // codeRule is a type of its own because its verdicts weigh more: they prove
 // what happened to the request, and its codes are safe to show.
 type codeRule struct {
-	class Class
-	codes map[string]struct{}
+	class  Class
+	status int // that the response must have, or 0
+	codes  map[string]struct{}
 }
 
 func newCodeRule(c Class, codes ...string) *codeRule {
@@ -131,11 +140,11 @@ func newCodeRule(c Class, codes ...string) *codeRule {
 			set[code] = struct{}{}
 		}
 	}
-	return &codeRule{c, set}
+	return &codeRule{class: c, codes: set}
 }
 
 func (r *codeRule) Classify(a Attempt) Class {
-	if a.Code == "" {
+	if a.Code == "" || r.status != 0 && a.Response.StatusCode != r.status {
 		return Unknown
 	}
 	if _, listed := r.codes[a.Code]; listed {
@@ -144,8 +153,13 @@ func (r *codeRule) Classify(a Attempt) Class {
 	return Unknown
 }
 
-func (r *codeRule) String() string { return fmt.Sprintf("%v: %d codes", r.class, len(r.codes)) }
-func (r *codeRule) check() error   { return r.class.check() }
+func (r *codeRule) String() string {
+	if r.status != 0 {
+		return fmt.Sprintf("%v: %d codes with status %d", r.class, len(r.codes), r.status)
+	}
+	return fmt.Sprintf("%v: %d codes", r.class, len(r.codes))
+}
+func (r *codeRule) check() error { return r.class.check() }
 
 type errorRule struct {
 	class Class
@@ -198,7 +212,7 @@ func (statusClasses) Classify(a Attempt) Class {
 		http.StatusNotExtended, http.StatusNetworkAuthenticationRequired:
 		return Permanent // these ask for another request, not for the same one again
 	default:
-		return plainStatus(status, status >= 500)
+		return byRange(status)
 	}
 }
 
@@ -206,31 +220,11 @@ func (statusClasses) String() string {
 	return "statuses 5xx but 501 505 510 511, 408, 425 (transient), 429 (throttled)"
 }
 
-// awsStatuses are those that the AWS SDKs of 2026 retry.
-type awsStatuses struct{}
-
-func (awsStatuses) Classify(a Attempt) Class {
-	if a.Response == nil {
-		return Unknown
-	}
-	switch status := a.Response.StatusCode; status {
-	case http.StatusTooManyRequests:
-		return Throttled
-	case http.StatusInternalServerError, http.StatusBadGateway,
-		http.StatusServiceUnavailable, http.StatusGatewayTimeout:
-		return Transient
-	default:
-		return plainStatus(status, false)
-	}
-}
-
-func (awsStatuses) String() string { return "statuses 500 502 503 504 (transient), 429 (throttled)" }
-
-func plainStatus(status int, transient bool) Class {
+func byRange(status int) Class {
 	switch {
 	case status < 400:
 		return Success
-	case transient:
+	case status >= 500:
 		return Transient
 	default:
 		return Permanent

@@ -30,7 +30,7 @@ func TestStatuses(t *testing.T) {
 	}
 	aws := map[int]Class{408: Permanent, 425: Permanent, 507: Permanent, 508: Permanent, 509: Permanent, 520: Permanent, 529: Permanent, 599: Permanent}
 	for code, want := range ours {
-		a := Attempt{Response: &http.Response{StatusCode: code}}
+		a := Attempt{Request: newRequest(t, "GET", nil), Response: &http.Response{StatusCode: code}}
 		c, _ := Standard().classify(a)
 		require.Equal(t, want, c, code)
 		if other, ok := aws[code]; ok {

@@ -33,7 +33,7 @@ func (c *call) discard() *discarding {
 	if resp == nil {
 		return nil
 	}
-	c.last.status, c.last.code = resp.StatusCode, c.verdict.code
+	c.last.status, c.last.code = resp.StatusCode, c.code()
 	if resp.Body == nil {
 		return nil
 	}

@@ -51,29 +51,37 @@ func jsonBodyCode(body []byte) string {
 // ErrorResponse/Error/Code and Response/Errors/Error/Code, namespaces ignored.
 // A document that is not whole has none.
 func xmlBodyCode(body []byte) string {
+	_, code := xmlRootAndCode(body)
+	return code
+}
+
+// xmlRootAndCode also returns the name of the outermost element, or nothing of
+// a document that is not whole.
+func xmlRootAndCode(body []byte) (root, code string) {
 	var (
 		decoder = xml.NewDecoder(bytes.NewReader(body))
 		path    = make([]string, 0, 8) // of the element we are in
-		code    []byte                 // its text, once we are in the right one
-		found   bool
+		text    []byte                 // of the code
+		found   bool                   // the code is complete
 	)
 	for {
 		token, err := decoder.Token()
 		switch {
-		case err == io.EOF && found:
-			return string(bytes.TrimSpace(code))
+		case err == io.EOF:
+			return root, string(bytes.TrimSpace(text))
 		case err != nil:
-			return ""
+			return "", ""
 		}
 		switch token := token.(type) {
 		case xml.StartElement:
 			path = append(path, token.Name.Local)
+			root = path[0]
 		case xml.EndElement:
 			found = found || isCodePath(path)
 			path = path[:len(path)-1]
 		case xml.CharData:
 			if !found && isCodePath(path) {
-				code = append(code, token...)
+				text = append(text, token...)
 			}
 		}
 	}

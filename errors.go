@@ -66,11 +66,11 @@ type Error struct {
 	// Err is what ended the request: the last attempt's error, the context's
 	// cause, or what Prepare returned. It may be nil if Reason says it all.
 	Err error
-	// Last is the last attempt's error where Err is not, or nil.
+	// Last is the error of the attempt that failed before, where Err is not an
+	// attempt's own failure but, say, a cancellation; or nil.
 	Last error
-	// Status and Code are the status and the error code of the last attempt's
-	// response, whose body is gone, or zero. Code is only one that a classifier
-	// of the strategy lists.
+	// Status and Code are what that attempt got instead of an error: its
+	// response's status, and the code if a classifier of the strategy lists it.
 	Status int
 	Code   string
 
@@ -143,7 +143,7 @@ type AttemptTimeoutError struct {
 
 // Error names the timeout.
 func (e *AttemptTimeoutError) Error() string {
-	return fmt.Sprintf("retrip: no response headers within the attempt timeout of %v", e.After)
+	return fmt.Sprintf("no response headers within the attempt timeout of %v", e.After)
 }
 
 // Timeout returns true.

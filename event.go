@@ -28,7 +28,7 @@ type Event struct {
 	// are the server's words, and not repeated.
 	Code string
 	// Err is the attempt's or the request's error, or nil. Its text may hold
-	// what should not be logged.
+	// what should not be logged; ErrorKind may be.
 	Err error
 	// Reason is why there will be no further attempt: 0 after a success and
 	// where a retry follows.
@@ -36,8 +36,8 @@ type Event struct {
 	// Final tells that the request ends here.
 	Final bool
 	// Wait is how long the retry will wait, and WaitFrom whose wish that is:
-	// "backoff", or the header it was read from. If the server's wish is why
-	// there is no retry, they tell of that.
+	// "backoff", or the header it was read from. If a wait is why there is no
+	// retry, they tell of that one.
 	Wait     time.Duration
 	WaitFrom string
 	// AdmitWait is how long the attempt waited for the limiter.
@@ -45,11 +45,16 @@ type Event struct {
 	// Tokens is what the quota has left, or -1 if it does not say.
 	Tokens int
 	// Sent and Done are when the attempt was sent and when its response headers
-	// or its error came.
+	// or its error came. Sent is zero in an event that is not of an attempt.
 	Sent, Done time.Time
 	// Elapsed is the time since RoundTrip was called.
 	Elapsed time.Duration
 }
+
+// ErrorKind names Err without its text, which may hold anything: for example
+// "timeout", "dns", "dial: connection refused" or "other", and nothing if Err
+// is nil.
+func (e Event) ErrorKind() string { return errorKind(e.Err) }
 
 // Trace collects the events of the requests made with one context. All methods
 // are safe for concurrent use.

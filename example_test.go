@@ -78,6 +78,8 @@ func ExampleStrategy() {
 	// Quota: 500 of 500 tokens
 	// Cost: 5
 	// ThrottleCost: 5
+	// TimeoutCost: 0
+	// LongPoll: false
 	// Limiter: false
 }
 

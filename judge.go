@@ -1,9 +1,12 @@
 package retrip
 
-import (
-	"math"
-	"time"
-)
+import "time"
+
+// A verdict is what a strategy makes of an attempt's outcome.
+type verdict struct {
+	class  Class
+	byCode bool // an error code that a classifier lists decided it
+}
 
 // judge classifies the outcome and decides whether a retry follows. If so, its
 // body is at hand, its tokens are taken, and pause is how long to wait.
@@ -15,20 +18,51 @@ func (c *call) judge() (retry bool) {
 			a.Done = time.Now()
 		}
 		if a.Err != nil && cancellation(a.Request) != nil {
-			c.strategy.abandoned(a.Done)
+			c.limiter.count(a.Done) // it was sent, and says nothing about the server
 			c.reason = Cancelled
 			return false
 		}
 		if a.Response != nil {
-			a.Code = readCode(a.Request, a.Response)
+			readError(a)
 		}
 	}
-	c.verdict = c.strategy.judge(*a, c.cost, c.skewed())
+	c.verdict = c.classify()
+	c.report()
 	if c.verdict.class == Success {
 		return false
 	}
 	c.reason = c.refusal()
 	return c.reason == 0
+}
+
+// report takes note of how the attempt ended, once for each that was sent: the
+// limiter hears of all of them, the quota of successes.
+func (c *call) report() {
+	success := c.verdict.class == Success
+	if success {
+		c.strategy.give(max(c.cost, 1))
+	} else if c.limiter == nil && c.strategy.Limiter != nil { // one for each request
+		c.limiter = new(Limiter)
+		c.limiter.begin(c.begun)
+	}
+	c.limiter.update(c.attempt.Done, c.verdict.class == Throttled)
+}
+
+// classify asks the strategy, showing it the body if it wants to see it.
+func (c *call) classify() (v verdict) {
+	a := &c.attempt
+	v.class, v.byCode = c.strategy.classify(*a)
+	if v.class == NeedsBody {
+		if a.Done.IsZero() {
+			a.Done = time.Now()
+		}
+		readBody(a)
+		v.class, v.byCode = c.strategy.classify(*a)
+	}
+	if skewed := c.skewed(); v.class == ClockSkewed && !skewed {
+		v.class = Permanent
+	}
+	return v
 }
 
 // skewed notes how far the server's clock is off, and reports whether that
@@ -64,14 +98,17 @@ func (c *call) refusal() Reason {
 	if c.replay == nil && hasBody(a.Request) { // now, while there still is an answer to fall back on
 		body, err := reopen(a.Request)
 		if err != nil {
-			c.obstacle = err
+			c.obstacle, c.pause, c.from = err, 0, ""
 			return BodyNotReplayable
 		}
 		c.body = body
 	}
-	cost := c.strategy.costOf(class)
+	cost := c.strategy.costOf(*a, class)
 	if !c.strategy.take(cost) {
 		c.closeBody()
+		if s := c.strategy; s.LongPoll == nil || !s.LongPoll(a.Request) {
+			c.pause, c.from = 0, ""
+		}
 		return QuotaSpent
 	}
 	c.cost = cost
@@ -108,20 +145,14 @@ func (c *call) schedule() Reason {
 		return BackoffStopped
 	}
 	c.own, c.pause, c.from = own, own, "backoff"
-	if h, ok := s.hint(*a); ok && h.Wait > own {
-		if h.Within > 0 && own <= math.MaxInt64-h.Within {
-			h.Wait = min(h.Wait, own+h.Within)
-		}
+	if h, ok := s.hint(*a, own); ok && h.Wait > own {
 		c.pause, c.from = h.Wait, h.From
 		if h.Wait > s.MaxWait-c.hinted {
 			return WaitOverCap
 		}
 		c.hinted += h.Wait
 	}
-	queued := time.Duration(0)
-	if s.Limiter != nil {
-		queued = s.Limiter.queueTime(a.Done)
-	}
+	queued := c.limiter.queueTime(a.Done)
 	switch {
 	case s.MaxAdmitWait > 0 && queued-c.pause > s.MaxAdmitWait:
 		c.pause, c.from = queued, "limiter"

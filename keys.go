@@ -95,9 +95,10 @@ func (t *keyTable) victim() int {
 	return -1
 }
 
-// hostKey is the key unless the user says otherwise: the host as it would be
-// dialed, in lower case, without the port that goes without saying.
-func hostKey(req *http.Request) string {
+// HostKey returns the key of a request unless Transport.Key says otherwise: the
+// URL's host in lower case, without the scheme's default port. A Key that
+// divides a host further can begin with it.
+func HostKey(req *http.Request) string {
 	host := req.URL.Host
 	switch req.URL.Scheme {
 	case "http":

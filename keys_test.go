@@ -34,7 +34,7 @@ func TestHostKey(t *testing.T) {
 	for target, want := range tests {
 		u, err := url.Parse(target)
 		require.NoError(t, err)
-		require.Equal(t, want, hostKey(&http.Request{URL: u}), target)
+		require.Equal(t, want, HostKey(&http.Request{URL: u}), target)
 	}
 }
 

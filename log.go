@@ -4,8 +4,10 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
+	"io"
 	"log/slog"
 	"net"
+	"syscall"
 	"time"
 )
 
@@ -69,7 +71,7 @@ func logAttrs(e Event) []slog.Attr {
 		attrs = append(attrs, slog.Int("status", e.Status))
 	}
 	text("code", e.Code)
-	text("error", errorKind(e.Err))
+	text("error", e.ErrorKind())
 	if e.Reason != 0 {
 		text("reason", e.Reason.String())
 	}
@@ -86,6 +88,7 @@ func errorKind(err error) string {
 		timeout     interface{ Timeout() bool }
 		dns         *net.DNSError
 		op          *net.OpError
+		errno       syscall.Errno
 		certificate *tls.CertificateVerificationError
 	)
 	switch {
@@ -101,8 +104,14 @@ func errorKind(err error) string {
 		return "dns"
 	case errors.As(err, &certificate):
 		return "certificate"
+	case errors.As(err, &op) && errors.As(op, &errno):
+		return op.Op + ": " + errno.Error() // "read: connection reset by peer"
 	case errors.As(err, &op):
-		return op.Op // "dial", "read", "write", "remote error", …
+		return op.Op // "dial", "remote error", …
+	case errors.As(err, &errno):
+		return errno.Error()
+	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
+		return "EOF"
 	default:
 		return "other"
 	}

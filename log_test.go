@@ -3,6 +3,7 @@ package retrip
 import (
 	"bytes"
 	"context"
+	"io"
 	"log/slog"
 	"net"
 	"net/http"
@@ -29,7 +30,7 @@ func TestLogLevels(t *testing.T) {
 			`level=INFO msg="HTTP request succeeded after retries" method=GET host=example.com attempt=2 class=success status=200 elapsed=1s`,
 		}},
 		{"giving up", []step{fails(&net.OpError{Op: "dial", Err: syscall.ECONNREFUSED}), status(503, "Retry-After: 90")}, []string{
-			`level=INFO msg="retrying HTTP request" method=GET host=example.com attempt=1 class=transient error=dial wait=100ms wait_from=backoff`,
+			`level=INFO msg="retrying HTTP request" method=GET host=example.com attempt=1 class=transient error="dial: connection refused" wait=100ms wait_from=backoff`,
 			`level=WARN msg="giving up on HTTP request" method=GET host=example.com attempt=2 class=transient status=503 reason="wait over cap" wait=1m30s wait_from=Retry-After elapsed=100ms`,
 		}},
 		{"no failure of ours", []step{status(404)}, []string{
@@ -88,5 +89,9 @@ func TestErrorKinds(t *testing.T) {
 	require.Equal(t, "deadline exceeded", errorKind(context.DeadlineExceeded))
 	require.Equal(t, "timeout", errorKind(&AttemptTimeoutError{time.Second}))
 	require.Equal(t, "dns", errorKind(&net.OpError{Op: "dial", Err: &net.DNSError{}}))
-	require.Equal(t, "other", errorKind(syscall.ECONNRESET))
+	require.Equal(t, "read: connection reset by peer", errorKind(&net.OpError{Op: "read", Err: syscall.ECONNRESET}))
+	require.Equal(t, "connection reset by peer", errorKind(syscall.ECONNRESET))
+	require.Equal(t, "EOF", errorKind(&wrapped{"", io.ErrUnexpectedEOF}))
+	require.Equal(t, "remote error", errorKind(&net.OpError{Op: "remote error", Err: tlsAlert(40)}))
+	require.Equal(t, "other", errorKind(&wrapped{"", errNoReplay}))
 }

@@ -15,48 +15,57 @@ import (
 // page's table says 100 ms). It is what a Transport uses unless told
 // otherwise, and should be your choice unless you know better.
 func Standard() *Strategy {
-	return newStrategy(statusClasses{}, 3, 5, 5,
-		FullJitter{Base: 100 * time.Millisecond, Cap: maxBackoff},
-		FullJitter{Base: time.Second, Cap: maxBackoff})
+	s := mode(3, 5, 5, fullJitter(100*time.Millisecond), fullJitter(time.Second))
+	s.Classifiers = append(awsCodes(), statusClasses{}, transportErrors{})
+	return s
 }
 
 // Legacy returns a new strategy with the parameters of the AWS SDK for Java
 // 2.x's legacy mode (same page): 4 attempts, throttling waits with equal jitter
 // from 500 ms, and retries after throttling cost nothing.
 func Legacy() *Strategy {
-	return newStrategy(statusClasses{}, 4, 5, 0,
-		FullJitter{Base: 100 * time.Millisecond, Cap: maxBackoff},
-		EqualJitter{Base: 500 * time.Millisecond, Cap: maxBackoff})
+	s := Standard()
+	s.MaxAttempts, s.ThrottleCost = 4, 0
+	s.ThrottleBackoff = EqualJitter{Base: 500 * time.Millisecond, Cap: maxBackoff}
+	return s
 }
 
 // Adaptive returns a new strategy like Standard with a send-rate limiter (the
 // same page; ADAPTIVE_V2 in the SDK): once the server throttles, first
 // attempts are delayed too. Use it where a server throttles you often, with
 // one strategy per throttled resource; see Limiter.
-func Adaptive() *Strategy {
-	s := Standard()
-	s.Limiter = NewLimiter()
-	return s
-}
+func Adaptive() *Strategy { return limited(Standard()) }
 
 // Standard2026 returns a new strategy with what all AWS SDKs do by default
 // since November 2026 (AWS SDKs and Tools Reference Guide, "Retry behavior"):
 // as Standard, but full jitter from 50 ms, retries that cost 14 and throttled
 // ones 5, and of the 5xx statuses only 500, 502, 503 and 504. Compared with
-// Standard it retries sooner, and gives up sooner when much fails.
+// Standard it retries sooner, and gives up sooner when much fails. It knows
+// AWS's long polls (AWSLongPoll) and S3's errors with status 200 (S3Errors).
 func Standard2026() *Strategy {
-	return newStrategy(awsStatuses{}, 3, 14, 5,
-		FullJitter{Base: 50 * time.Millisecond, Cap: maxBackoff},
-		FullJitter{Base: time.Second, Cap: maxBackoff})
+	s := mode(3, 14, 5, fullJitter(50*time.Millisecond), fullJitter(time.Second))
+	s.Classifiers = append(awsCodes(), S3Errors(),
+		OnStatus(Throttled, 429), OnStatus(Transient, 500, 502, 503, 504), transportErrors{})
+	s.LongPoll = AWSLongPoll
+	return s
 }
 
 // Adaptive2026 returns a new strategy like Standard2026 with a send-rate
 // limiter, as Adaptive has it.
-func Adaptive2026() *Strategy {
+func Adaptive2026() *Strategy { return limited(Standard2026()) }
+
+// Standard2026DynamoDB returns a new strategy like Standard2026 with what the
+// AWS SDKs do for DynamoDB and DynamoDB Streams (same page): 4 attempts, full
+// jitter from 25 ms.
+func Standard2026DynamoDB() *Strategy {
 	s := Standard2026()
-	s.Limiter = NewLimiter()
+	s.MaxAttempts, s.Backoff = 4, fullJitter(25*time.Millisecond)
 	return s
 }
+
+// Adaptive2026DynamoDB returns a new strategy like Standard2026DynamoDB with a
+// send-rate limiter.
+func Adaptive2026DynamoDB() *Strategy { return limited(Standard2026DynamoDB()) }
 
 const (
 	maxBackoff    = 20 * time.Second // all AWS SDKs
@@ -64,11 +73,11 @@ const (
 	maxServerWait = 60 * time.Second // see Strategy.MaxWait
 )
 
-func newStrategy(statuses Classifier, attempts, cost, throttleCost int, backoff, throttleBackoff Backoff) *Strategy {
+// mode is what our own modes have in common.
+func mode(attempts, cost, throttleCost int, backoff, throttleBackoff Backoff) *Strategy {
 	return &Strategy{
 		MaxAttempts:     attempts,
 		MaxWait:         maxServerWait,
-		Classifiers:     []Classifier{throttlingCodes, transientCodes, clockSkewCodes, statuses, transportErrors{}},
 		Waits:           []WaitReader{amzRetryAfter, retryAfterMS, msRetryAfterMS, retryAfter},
 		Backoff:         backoff,
 		ThrottleBackoff: throttleBackoff,
@@ -76,6 +85,15 @@ func newStrategy(statuses Classifier, attempts, cost, throttleCost int, backoff,
 		Cost:            cost,
 		ThrottleCost:    throttleCost,
 	}
+}
+
+func awsCodes() []Classifier { return []Classifier{throttlingCodes, transientCodes, clockSkewCodes} }
+
+func fullJitter(base time.Duration) Backoff { return FullJitter{Base: base, Cap: maxBackoff} }
+
+func limited(s *Strategy) *Strategy {
+	s.Limiter = NewLimiter()
+	return s
 }
 
 // Mode names a mode, for flags, environment variables and configuration files.

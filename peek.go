@@ -112,23 +112,30 @@ func (p *peekedBody) Close() error {
 	return p.src.Close()
 }
 
-// readCode finds the error code of a response: in its headers, or else in the
-// beginning of its body, which the caller still gets whole.
-func readCode(req *http.Request, resp *http.Response) string {
-	if code := headerCode(resp.Header); code != "" {
-		return code
+// readError looks for an error code in the headers of a 4xx or 5xx, or else in
+// the beginning of its body, which the caller still gets whole.
+func readError(a *Attempt) {
+	if a.Code = headerCode(a.Response.Header); a.Code != "" {
+		return
 	}
-	format := codeFormat(resp)
-	if format == noCode || req.Method == http.MethodHead {
-		return ""
+	switch codeFormat(a.Response) {
+	case jsonCode:
+		readBody(a)
+		a.Code = jsonBodyCode(a.Body)
+	case xmlCode:
+		readBody(a)
+		a.Code = xmlBodyCode(a.Body)
 	}
-	p := peek(resp)
-	_ = pause(req, peekTime, p.done) // if time is up, the status decides
-	body := plain(resp.Header, p.peeked())
-	if format == jsonCode {
-		return jsonBodyCode(body)
+}
+
+// readBody fills in the attempt's Body, if it has one that comes in time.
+func readBody(a *Attempt) {
+	a.Body = []byte{}
+	if resp := a.Response; a.Request.Method != http.MethodHead && resp.Body != nil && resp.Body != http.NoBody {
+		p := peek(resp)
+		_ = pause(a.Request, peekTime, p.done) // if time is up, the rest of the answer decides
+		a.Body = append(a.Body, plain(resp.Header, p.peeked())...)
 	}
-	return xmlBodyCode(body)
 }
 
 // bodyFormat says how an error code can be written in the body of resp.

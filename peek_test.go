@@ -159,7 +159,7 @@ func TestDiscard(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s := Standard()
-				s.MaxAttempts, s.Backoff = 2, Constant{tt.backoff}
+				s.MaxAttempts, s.Backoff = 2, Constant{Wait: tt.backoff}
 				base := script(func(req *http.Request) (*http.Response, error) {
 					return respond(503, "text/plain", tt.body())(req)
 				}, status(200))

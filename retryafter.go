@@ -21,6 +21,9 @@ type Hint struct {
 	// longer one is cut to that, while a hint without this bound that exceeds
 	// Strategy.MaxWait ends the request.
 	Within time.Duration
+	// Added tells that the wait comes on top of our own backoff; otherwise the
+	// longer of the two is waited.
+	Added bool
 }
 
 // A WaitReader reads a Hint from an attempt that got a response; ok is false
@@ -43,9 +46,11 @@ const (
 	Milliseconds
 	// WholeMilliseconds are nothing but ASCII digits.
 	WholeMilliseconds
+	// Seconds may have a fraction.
+	Seconds
 )
 
-var waitFormatNames = [...]string{"seconds or date", "milliseconds", "whole milliseconds"}
+var waitFormatNames = [...]string{"seconds or date", "milliseconds", "whole milliseconds", "seconds"}
 
 // String returns the format in words.
 func (f WaitFormat) String() string { return nameOf(waitFormatNames[:], f) }
@@ -57,6 +62,7 @@ type WaitHeader struct {
 	Name   string
 	Format WaitFormat
 	Within time.Duration // see Hint.Within
+	Added  bool          // see Hint.Added
 }
 
 // The headers that mean the same wherever they appear, the most exact first.
@@ -86,19 +92,24 @@ func (w WaitHeader) ReadWait(a Attempt) (Hint, bool) {
 		ok = ok && !strings.Contains(value, ".")
 	case Milliseconds:
 		wait, ok = parseDecimal(strings.TrimSpace(value), time.Millisecond)
+	case Seconds:
+		wait, ok = parseDecimal(strings.TrimSpace(value), time.Second)
 	default:
 		value = strings.TrimSpace(value)
 		if wait, ok = parseDecimal(value, time.Second); !ok {
 			wait, ok = parseDate(value, a)
 		}
 	}
-	return Hint{Wait: wait, From: w.Name, Within: w.Within}, ok
+	return Hint{Wait: wait, From: w.Name, Within: w.Within, Added: w.Added}, ok
 }
 
 // String returns, for example, "Retry-After (seconds or date)".
 func (w WaitHeader) String() string {
 	if w.Within > 0 {
 		return fmt.Sprintf("%s (%v, at most %v above the backoff)", w.Name, w.Format, w.Within)
+	}
+	if w.Added {
+		return fmt.Sprintf("%s (%v, added to the backoff)", w.Name, w.Format)
 	}
 	return fmt.Sprintf("%s (%v)", w.Name, w.Format)
 }

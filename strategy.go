@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"net/http"
 	"reflect"
 	"slices"
 	"strings"
@@ -57,10 +58,17 @@ type Strategy struct {
 
 	// Quota pays for retries. nil pays for all: no circuit breaking.
 	Quota Quota
-	// Cost and ThrottleCost are what a retry takes from the Quota, after a
-	// Throttled outcome and after any other. A retry that succeeds gives back
-	// what it took, at least 1, and so does a first attempt.
-	Cost, ThrottleCost int
+	// Cost and ThrottleCost are what a retry takes from the Quota, the latter
+	// after a Throttled outcome. TimeoutCost is what it takes after a timeout,
+	// unless it is 0: then timeouts cost like other failures, as in all AWS SDKs
+	// since 2026. A retry that succeeds gives back what it took, at least 1, and
+	// so does a first attempt.
+	Cost, ThrottleCost, TimeoutCost int
+
+	// LongPoll tells which requests wait for work on the server's side: if the
+	// quota refuses them a retry, they still wait the backoff before they
+	// return the answer, so that a loop around them does not spin. nil is none.
+	LongPoll func(*http.Request) bool
 
 	// Limiter delays attempts, first ones too, once the server throttles. nil
 	// delays nothing.
@@ -82,7 +90,7 @@ func (s *Strategy) Clone() *Strategy {
 		c.Quota = NewBucket(b.Capacity())
 	}
 	if s.Limiter != nil {
-		c.Limiter = NewLimiter()
+		c.Limiter = s.Limiter.fresh()
 	}
 	return &c
 }
@@ -101,8 +109,9 @@ func (s *Strategy) String() string {
 	for _, w := range s.Waits {
 		fmt.Fprintf(&b, "Wait: %s\n", describe(w))
 	}
-	fmt.Fprintf(&b, "Backoff: %s\nThrottleBackoff: %s\nQuota: %s\nCost: %d\nThrottleCost: %d\nLimiter: %v",
-		describe(s.Backoff), describe(s.ThrottleBackoff), describe(s.Quota), s.Cost, s.ThrottleCost, s.Limiter != nil)
+	fmt.Fprintf(&b, "Backoff: %s\nThrottleBackoff: %s\nQuota: %s\nCost: %d\nThrottleCost: %d\nTimeoutCost: %d\nLongPoll: %v\nLimiter: %v",
+		describe(s.Backoff), describe(s.ThrottleBackoff), describe(s.Quota), s.Cost, s.ThrottleCost, s.TimeoutCost,
+		s.LongPoll != nil, s.Limiter != nil)
 	return b.String()
 }
 
@@ -121,53 +130,15 @@ func describe(part any) string {
 	return fmt.Sprintf("%T", part)
 }
 
-// admit asks for a permit to send an attempt: see Limiter.admit.
-func (s *Strategy) admit(now time.Time) (paid bool, p *place) {
-	if s.Limiter == nil {
-		return false, nil
-	}
-	return s.Limiter.admit(now)
-}
-
-// A verdict is what a strategy makes of an attempt's outcome.
-type verdict struct {
-	class  Class
-	byCode bool   // an error code that a classifier lists decided it
-	code   string // that code
-}
-
-// judge classifies an attempt's outcome and takes note of it, once for each
-// attempt that was sent: the limiter hears of all of them, the quota of
-// successes. cost is what the quota paid for this attempt. confirmed tells
-// whether a measured skew bears out a ClockSkewed outcome.
-func (s *Strategy) judge(a Attempt, cost int, confirmed bool) (v verdict) {
-	v.class, v.byCode = s.classify(a)
-	if v.byCode {
-		v.code = a.Code
-	}
-	if v.class == ClockSkewed && !confirmed {
-		v.class = Permanent
-	}
-	if v.class == Success && s.Quota != nil {
-		s.Quota.Give(max(cost, 1))
-	}
-	if s.Limiter != nil {
-		s.Limiter.update(a.Done, v.class == Throttled)
-	}
-	return v
-}
-
-// abandoned notes an attempt that its caller cancelled. It says nothing about
-// the server.
-func (s *Strategy) abandoned(now time.Time) {
-	if s.Limiter != nil {
-		s.Limiter.count(now)
-	}
-}
-
+// classify asks the classifiers. byCode tells that an error code that one of
+// them lists decided.
 func (s *Strategy) classify(a Attempt) (c Class, byCode bool) {
 	for _, classifier := range s.Classifiers {
-		if c = classifier.Classify(a); c != Unknown {
+		c = classifier.Classify(a)
+		if c == NeedsBody && (a.Body != nil || a.Response == nil) {
+			c = Unknown
+		}
+		if c != Unknown {
 			_, byCode = classifier.(*codeRule)
 			return c, byCode
 		}
@@ -193,25 +164,36 @@ func (s *Strategy) delay(r Retry) (time.Duration, bool) {
 	return max(d, 0), ok
 }
 
-// hint is what the server asks for, if it asks.
-func (s *Strategy) hint(a Attempt) (Hint, bool) {
+// hint is what the server asks for, if it asks, where we would wait own.
+func (s *Strategy) hint(a Attempt, own time.Duration) (Hint, bool) {
 	if a.Response == nil {
 		return Hint{}, false
 	}
 	for _, reader := range s.Waits {
 		if h, ok := reader.ReadWait(a); ok {
 			h.Wait = max(h.Wait, 0)
+			if h.Within > 0 {
+				h.Wait = min(h.Wait, plus(own, h.Within))
+			}
+			if h.Added {
+				h.Wait = plus(h.Wait, own)
+			}
 			return h, true
 		}
 	}
 	return Hint{}, false
 }
 
-func (s *Strategy) costOf(c Class) int {
-	if c == Throttled {
+func (s *Strategy) costOf(a Attempt, c Class) int {
+	var timeout interface{ Timeout() bool }
+	switch {
+	case c == Throttled:
 		return s.ThrottleCost
+	case s.TimeoutCost > 0 && errors.As(a.Err, &timeout) && timeout.Timeout():
+		return s.TimeoutCost
+	default:
+		return s.Cost
 	}
-	return s.Cost
 }
 
 // take asks the quota to pay for a retry. It is the last question before one.
@@ -219,14 +201,10 @@ func (s *Strategy) take(cost int) bool {
 	return s.Quota == nil || s.Quota.Take(cost)
 }
 
-// release returns what an attempt that was not sent had been given: a permit
-// the limiter was paid for, and tokens of the quota.
-func (s *Strategy) release(paid bool, cost int) {
-	if paid {
-		s.Limiter.giveBack()
-	}
-	if cost > 0 && s.Quota != nil {
-		s.Quota.Give(cost)
+// give puts tokens back: of a retry that was called off, or for a success.
+func (s *Strategy) give(tokens int) {
+	if tokens > 0 && s.Quota != nil {
+		s.Quota.Give(tokens)
 	}
 }
 
@@ -283,6 +261,9 @@ func (s *Strategy) check(name string) error {
 	}
 	if s.ThrottleCost < 0 {
 		report("ThrottleCost", "is %d: use 0 for free retries, or more", s.ThrottleCost)
+	}
+	if s.TimeoutCost < 0 {
+		report("TimeoutCost", "is %d: use 0 for the same as Cost, or more", s.TimeoutCost)
 	}
 	for i, c := range s.Classifiers {
 		part(fmt.Sprintf("Classifiers[%d]", i), c)

@@ -35,9 +35,8 @@ type Transport struct {
 	Strategy *Strategy
 	PerKey   func(key string) *Strategy
 
-	// Key names the state a request belongs to. nil is the URL's host in lower
-	// case, without the scheme's default port. All requests with the empty key
-	// share the strategy of the keys beyond MaxKeys.
+	// Key names the state a request belongs to. nil is HostKey. All requests
+	// with the empty key share the strategy of the keys beyond MaxKeys.
 	Key func(*http.Request) string
 
 	// MaxKeys bounds the keys with a state of their own; 0 means 1024. Beyond
@@ -133,6 +132,7 @@ func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 type call struct {
 	t        *Transport
 	strategy *Strategy
+	limiter  *Limiter
 	entry    *entry // nil if nothing is kept per key
 	trace    *Trace
 	trip     *[]Event
@@ -211,6 +211,9 @@ func (c *call) resolve() error {
 	if c.trace != nil {
 		c.trip = c.trace.begin()
 	}
+	if l := c.strategy.Limiter; l != nil && !l.perRequest {
+		c.limiter = l
+	}
 	c.clocked = c.t.clocked || c.trace != nil || c.strategy.Limiter != nil
 	return nil
 }
@@ -227,7 +230,7 @@ func (c *call) resolveStrategy() error {
 	if t.Key != nil {
 		key = t.Key(req)
 	} else {
-		key = hostKey(req)
+		key = HostKey(req)
 	}
 	c.entry = t.keys.find(key, t.newEntry)
 	c.strategy = cmp.Or(c.strategy, c.entry.strategy)
@@ -245,7 +248,7 @@ func (c *call) admit() (Reason, error) {
 		c.begun = now
 	}
 	var place *place
-	c.paid, place = c.strategy.admit(now)
+	c.paid, place = c.limiter.admit(now)
 	if place == nil {
 		return 0, nil
 	}
@@ -255,7 +258,7 @@ func (c *call) admit() (Reason, error) {
 // queue waits in the limiter's queue. Unless the wait itself is bounded, only
 // the first in the queue holds a timer.
 func (c *call) queue(p *place, joined time.Time) (Reason, error) {
-	limiter, longest := c.strategy.Limiter, c.strategy.MaxAdmitWait
+	limiter, longest := c.limiter, c.strategy.MaxAdmitWait
 	now, expected := joined, p.expected
 	for {
 		granted, wait := limiter.turn(p, now)
@@ -298,8 +301,7 @@ func (c *call) send() (Reason, error) {
 		return reason, err
 	}
 	a := &c.attempt
-	a.Number++
-	a.Response, a.Err, a.Code, a.Done = nil, nil, "", time.Time{}
+	*a = Attempt{Number: a.Number + 1, Request: a.Request, Sent: a.Sent}
 	c.body, c.paid = nil, false
 
 	a.Response, a.Err = keepContract(c.t.base.RoundTrip(out))
@@ -377,7 +379,7 @@ func (c *call) observe(final bool) {
 	}
 	a := &c.attempt
 	e := Event{
-		Request: a.Request, Attempt: a.Number, Class: c.verdict.class, Code: c.verdict.code, Err: cmp.Or(a.Err, c.obstacle),
+		Request: a.Request, Attempt: a.Number, Class: c.verdict.class, Code: c.code(), Err: cmp.Or(a.Err, c.obstacle),
 		Reason: c.reason, Final: final, Wait: c.pause, WaitFrom: c.from, AdmitWait: c.admitWait,
 		Tokens: c.strategy.tokens(), Sent: a.Sent, Done: a.Done, Elapsed: time.Since(c.begun),
 	}
@@ -395,41 +397,63 @@ func (c *call) observe(final bool) {
 	}
 }
 
-// conclude ends a call whose last attempt was sent.
+// code is the attempt's error code if a classifier lists it.
+func (c *call) code() string {
+	if c.verdict.byCode {
+		return c.attempt.Code
+	}
+	return ""
+}
+
+// conclude ends a call whose last attempt was sent. A long poll that is refused
+// a retry by the quota waits all the same, with the answer in its hand.
 func (c *call) conclude() (*http.Response, error) {
 	c.closeBody()
 	a := &c.attempt
+	if c.reason == QuotaSpent {
+		_ = pause(a.Request, c.pause, nil) // cut short, too, it gives the answer back
+	}
 	if a.Err == nil {
 		return a.Response, nil
 	}
 	if a.Number == 1 && (c.reason == NotRetryable || c.reason == Cancelled) {
 		return nil, a.Err // retrip had no part in it
 	}
-	if c.obstacle != nil {
-		return nil, c.failure(errors.Join(a.Err, c.obstacle))
+	if c.reason == Cancelled {
+		return nil, c.failure(a.Err, c.last)
 	}
-	return nil, c.failure(a.Err)
+	if c.obstacle != nil {
+		return nil, c.failure(errors.Join(a.Err, c.obstacle), failure{})
+	}
+	return nil, c.failure(a.Err, failure{})
 }
 
 // stop ends a call whose next attempt will not be sent, and gives back all
 // that was at hand for it.
 func (c *call) stop(reason Reason, err error) error {
-	c.strategy.release(c.paid, c.cost)
+	if c.paid {
+		c.limiter.giveBack()
+	}
+	c.strategy.give(c.cost)
+	if reason != WaitOverCap && reason != WaitOverDeadline {
+		c.pause, c.from = 0, ""
+	}
 	if c.limit != nil {
 		c.limit.cancel(nil)
 	}
 	c.closeBody()
-	c.reason, c.verdict = reason, verdict{}
-	c.attempt.Response, c.attempt.Err = nil, err
+	c.reason, c.verdict, c.admitWait = reason, verdict{}, 0
+	c.attempt = Attempt{Number: c.attempt.Number, Request: c.attempt.Request, Err: err}
 	c.observe(true)
-	return c.failure(err)
+	return c.failure(err, c.last)
 }
 
-// failure is the error of a call that ends without a response.
-func (c *call) failure(err error) *Error {
+// failure is the error of a call that ends without a response. last is what
+// failed before, where err does not tell.
+func (c *call) failure(err error, last failure) *Error {
 	e := &Error{
 		Attempts: c.attempt.Number, Reason: c.reason, Err: err,
-		Last: c.last.err, Status: c.last.status, Code: c.last.code,
+		Last: last.err, Status: last.status, Code: last.code,
 	}
 	if c.reason == Cancelled {
 		e.Err, e.ctxErr = cancellation(c.attempt.Request), c.ctx.Err()

@@ -58,7 +58,7 @@ func TestLastErrorNamesAttemptsAndReason(t *testing.T) {
 		require.NotErrorIs(t, err, QuotaSpent)
 		require.ErrorIs(t, err, syscall.ECONNRESET)
 		require.False(t, e.Timeout())
-		require.EqualError(t, err, "retrip: attempts spent after 3 attempts: read tcp: connection reset by peer (last failure: read tcp: connection reset by peer)")
+		require.EqualError(t, err, "retrip: attempts spent after 3 attempts: read tcp: connection reset by peer")
 	})
 }
 
@@ -160,7 +160,7 @@ func TestCancelDuringWait(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			base := script(first)
 			s := longest(Standard())
-			s.Backoff = Constant{time.Hour}
+			s.Backoff = Constant{Wait: time.Hour}
 			ctx, cancel := context.WithCancelCause(t.Context())
 			time.AfterFunc(time.Second, func() { cancel(cause) })
 			start := time.Now()
@@ -181,7 +181,7 @@ func TestCancelDuringWait(t *testing.T) {
 func TestRequestCancelDuringWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := Standard()
-		s.Backoff = Constant{time.Hour}
+		s.Backoff = Constant{Wait: time.Hour}
 		req := newRequest(t, "GET", nil)
 		cancel := make(chan struct{})
 		//lint:ignore SA1019 what http.Client.Timeout still uses over us
@@ -195,7 +195,7 @@ func TestRequestCancelDuringWait(t *testing.T) {
 func TestClientTimeout(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := Standard()
-		s.Backoff = Constant{time.Minute}
+		s.Backoff = Constant{Wait: time.Minute}
 		client := &http.Client{Transport: &Transport{Base: script(status(503)), Strategy: s}, Timeout: time.Second}
 		resp, err := client.Get("https://example.com/")
 		require.NoError(t, err, "the wait would outlive the client's timeout: here is the answer")
@@ -222,7 +222,7 @@ func TestWaitBeyondDeadlineFailsFast(t *testing.T) {
 		require.Zero(t, time.Since(start))
 		require.Equal(t, 500, s.tokens(), "the quota is asked last")
 
-		s.Backoff = Constant{2 * time.Second}
+		s.Backoff = Constant{Wait: 2 * time.Second}
 		_, err = get(ctx, &Transport{Base: script(fails(errReset)), Strategy: s})
 		require.ErrorIs(t, err, WaitOverDeadline)
 		require.ErrorIs(t, err, syscall.ECONNRESET)
@@ -511,7 +511,7 @@ func TestValidate(t *testing.T) {
 		{spoiled(func(s *Strategy) { s.Quota = NewBucket(-1) }), "retrip: Transport.Strategy.Quota has a capacity of -1: use 0 or more"},
 		{spoiled(func(s *Strategy) { s.Quota = (*Bucket)(nil) }), "retrip: Transport.Strategy.Quota is nil: set it, or take a strategy from Standard() or another mode"},
 		{spoiled(func(s *Strategy) { s.Backoff = FullJitter{2, 1} }), "retrip: Transport.Strategy.Backoff starts at 2ns, above its cap of 1ns: lower the base or raise the cap"},
-		{spoiled(func(s *Strategy) { s.ThrottleBackoff = Constant{-1} }), "retrip: Transport.Strategy.ThrottleBackoff waits -1ns, which is negative: use 0 or more"},
+		{spoiled(func(s *Strategy) { s.ThrottleBackoff = Constant{Wait: -1} }), "retrip: Transport.Strategy.ThrottleBackoff waits -1ns, which is negative: use 0 or more"},
 		{spoiled(func(s *Strategy) { s.Classifiers[0] = nil }), "retrip: Transport.Strategy.Classifiers[0] is nil: set it, or take a strategy from Standard() or another mode"},
 		{spoiled(func(s *Strategy) { s.Classifiers[0] = OnStatus(77, 400) }), "retrip: Transport.Strategy.Classifiers[0] has the class retrip.Class(77), which does not exist: use one of Success to Permanent"},
 		{spoiled(func(s *Strategy) { s.Waits[0] = WaitHeader{} }), "retrip: Transport.Strategy.Waits[0] has no header name"},
@@ -581,7 +581,7 @@ func TestOverridesOfTheContext(t *testing.T) {
 
 		base = script(status(503))
 		s := longest(Legacy())
-		s.Backoff = Constant{time.Second}
+		s.Backoff = Constant{Wait: time.Second}
 		_, err = get(WithStrategy(t.Context(), s), &Transport{Base: base})
 		require.NoError(t, err)
 		require.Equal(t, milliseconds(1000, 1000, 1000), base.waits())
@@ -629,7 +629,7 @@ func TestEventsAndTrace(t *testing.T) {
 func TestFinalEventOfACancelledWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := Standard()
-		s.Backoff = Constant{time.Hour}
+		s.Backoff = Constant{Wait: time.Hour}
 		ctx, trace := WithTrace(t.Context())
 		ctx, cancel := context.WithCancel(ctx)
 		time.AfterFunc(time.Minute, cancel)
@@ -641,6 +641,8 @@ func TestFinalEventOfACancelledWait(t *testing.T) {
 		require.True(t, events[1].Final)
 		require.Equal(t, Cancelled, events[1].Reason)
 		require.Equal(t, time.Minute, events[1].Elapsed)
+		require.Zero(t, events[1].Sent, "it is not an attempt's")
+		require.Zero(t, events[1].Wait)
 	})
 }
 

@@ -1,0 +1,96 @@
+// Quickstart calls servers that misbehave, each in its own way, through a
+// plain http.Client whose Transport is a retrip.Transport, and prints attempt
+// by attempt what became of every request. It needs no network but loopback.
+//
+//	go run ./examples/quickstart
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/retrip-go/retrip"
+)
+
+func main() {
+	if err := run(os.Stdout); err != nil {
+		fmt.Fprintln(os.Stderr, "quickstart:", err)
+		os.Exit(1)
+	}
+}
+
+// newClient is all there is to set up. &retrip.Transport{} would do, if a
+// server that hangs, and waits of a second or two, were no trouble here.
+func newClient() *http.Client {
+	return &http.Client{Transport: &retrip.Transport{
+		AttemptTimeout: 500 * time.Millisecond,
+
+		// PerKey is asked once for each new host. Take the strategy of a mode
+		// and change a field: the others keep their values.
+		PerKey: func(string) *retrip.Strategy {
+			s := retrip.Standard()
+			// After throttling, the mode begins at a second; a demonstration
+			// has less time.
+			s.ThrottleBackoff = retrip.FullJitter{Base: 50 * time.Millisecond, Cap: time.Second}
+			// Two retries' worth in place of 500 tokens, to see the quota run dry.
+			s.Quota = retrip.NewBucket(2 * s.Cost)
+			return s
+		},
+	}}
+}
+
+// run plays all scenes and prints what happened to w.
+func run(w io.Writer) error {
+	client := newClient()
+	defer client.CloseIdleConnections()
+
+	var total tally
+	for _, s := range scenes {
+		if err := s.play(w, client, &total); err != nil {
+			return fmt.Errorf("%s: %w", s.title, err)
+		}
+	}
+	_, err := fmt.Fprintln(w, total)
+	return err
+}
+
+// play calls a server of the scene's own, which to retrip is a host of its
+// own, with its own quota.
+func (s scene) play(w io.Writer, client *http.Client, total *tally) error {
+	server := serve(s.script)
+	defer server.Close()
+
+	for range max(s.calls, 1) {
+		ctx, trace := retrip.WithTrace(context.Background())
+		req, err := http.NewRequestWithContext(ctx, s.method, server.URL, strings.NewReader(s.body))
+		if err != nil {
+			return err
+		}
+		resp, err := client.Do(req)
+		if err != nil {
+			return err
+		}
+		answer, err := io.ReadAll(resp.Body)
+		_ = resp.Body.Close() // read to its end
+		if err != nil {
+			return err
+		}
+
+		fmt.Fprintf(w, "%s %s\n", s.method, s.title)
+		for _, events := range trace.Trips() { // one, since no server redirects
+			total.add(events)
+			if err := printAttempts(w, events); err != nil {
+				return err
+			}
+		}
+		if _, err := fmt.Fprintf(w, "  returned: %s, %q\n\n", resp.Status, answer); err != nil {
+			return err
+		}
+	}
+	return nil
+}
