@@ -278,10 +278,12 @@ func (l *Limiter) measure(t time.Duration) {
 // 0.7·r0, is flat around r0, which it reaches after w seconds, and then probes
 // for more, faster and faster.
 func (l *Limiter) curve(t time.Duration) float64 {
-	window := math.Cbrt(l.throttledRate * (1 - beta) / cubicScale)
-	since := (t - l.throttledAt).Seconds() - window
+	since := (t - l.throttledAt).Seconds() - window(l.throttledRate)
 	return cubicScale*since*since*since + l.throttledRate
 }
+
+// window is how many seconds after a throttle the curve is back at its rate.
+func window(rate float64) float64 { return math.Cbrt(rate * (1 - beta) / cubicScale) }
 
 // refill adds what the bucket gained since it was last filled.
 func (l *Limiter) refill(t time.Duration) {

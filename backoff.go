@@ -164,7 +164,16 @@ func scale(d time.Duration, f float64) time.Duration {
 	}
 }
 
-func (c Constant) check() error           { return checkRange(c.Wait, c.Period) }
+func (c Constant) check() error {
+	switch {
+	case c.Period < 0:
+		return fmt.Errorf("has a period of %v: use 0 for none, or at least the wait of %v", c.Period, c.Wait)
+	case c.Period > 0 && (c.Wait == 0 || c.Wait > c.Period):
+		return fmt.Errorf("waits %v within a period of %v: use more than 0, and no more than the period", c.Wait, c.Period)
+	}
+	return checkRange(c.Wait, 0)
+}
+
 func (e Exponential) check() error        { return checkRange(e.Base, e.Cap) }
 func (j FullJitter) check() error         { return checkRange(j.Base, j.Cap) }
 func (j EqualJitter) check() error        { return checkRange(j.Base, j.Cap) }

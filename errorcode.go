@@ -2,11 +2,11 @@ package retrip
 
 import (
 	"bytes"
+	"encoding/base64"
 	"encoding/json"
-	"encoding/xml"
-	"io"
 	"net/http"
 	"strings"
+	"unicode/utf8"
 )
 
 // headerCode finds the error code in the headers of a response of AWS.
@@ -21,6 +21,20 @@ func headerCode(h http.Header) string {
 	return bareCode(h.Get("X-Amzn-Errortype"))
 }
 
+// ossHeadCode finds the error code of an answer of Alibaba Cloud's OSS that has
+// no body, as to a HEAD: the XML document is then in a header, in base 64.
+func ossHeadCode(a *Attempt) string {
+	document := a.Response.Header.Get("X-Oss-Err")
+	if document == "" || a.Request.Method != http.MethodHead && a.Response.ContentLength != 0 {
+		return ""
+	}
+	text, err := base64.StdEncoding.DecodeString(document)
+	if err != nil {
+		return ""
+	}
+	return xmlBodyCode(text)
+}
+
 // bareCode cuts a code out of "namespace#Code:http://more".
 func bareCode(s string) string {
 	s, _, _ = strings.Cut(s, ":")
@@ -32,69 +46,82 @@ func bareCode(s string) string {
 
 // jsonBodyCode finds the code in a JSON document: a non-empty string at its
 // top named __type, code or Code, in this order. A document that is not whole
-// or not an object has none.
+// or not an object has none. encoding/json checks the document; it would decode
+// it as well, for a few dozen allocations.
 func jsonBodyCode(body []byte) string {
-	var document map[string]json.RawMessage // a struct would match names whatever their case
-	if json.Unmarshal(body, &document) != nil {
+	body = bytes.TrimSpace(body)
+	if !json.Valid(body) || body[0] != '{' {
 		return ""
 	}
-	for _, name := range [...]string{"__type", "code", "Code"} {
-		var code string
-		if json.Unmarshal(document[name], &code) == nil && bareCode(code) != "" {
-			return bareCode(code)
+	var values [3][]byte // of the three names
+	for at := 1; ; {
+		at += space(body[at:])
+		if body[at] == '}' {
+			break
+		}
+		key := body[at : at+valueLength(body[at:])]
+		at += len(key)
+		at += space(body[at:])
+		value := body[at : at+valueLength(body[at:])]
+		at += len(value)
+		switch unquote(key) { // of several with one name, the last counts
+		case "__type":
+			values[0] = value
+		case "code":
+			values[1] = value
+		case "Code":
+			values[2] = value
+		}
+	}
+	for _, value := range values {
+		if code := bareCode(unquote(value)); code != "" {
+			return code
 		}
 	}
 	return ""
 }
 
-// xmlBodyCode finds the code in an XML document: the first of Error/Code,
-// ErrorResponse/Error/Code and Response/Errors/Error/Code, namespaces ignored.
-// A document that is not whole has none.
-func xmlBodyCode(body []byte) string {
-	_, code := xmlRootAndCode(body)
-	return code
-}
+// space is how many bytes of white space and punctuation a text begins with.
+func space(text []byte) int { return len(text) - len(bytes.TrimLeft(text, " \t\r\n:,")) }
 
-// xmlRootAndCode also returns the name of the outermost element, or nothing of
-// a document that is not whole.
-func xmlRootAndCode(body []byte) (root, code string) {
-	var (
-		decoder = xml.NewDecoder(bytes.NewReader(body))
-		path    = make([]string, 0, 8) // of the element we are in
-		text    []byte                 // of the code
-		found   bool                   // the code is complete
-	)
-	for {
-		token, err := decoder.Token()
-		switch {
-		case err == io.EOF:
-			return root, string(bytes.TrimSpace(text))
-		case err != nil:
-			return "", ""
-		}
-		switch token := token.(type) {
-		case xml.StartElement:
-			path = append(path, token.Name.Local)
-			root = path[0]
-		case xml.EndElement:
-			found = found || isCodePath(path)
-			path = path[:len(path)-1]
-		case xml.CharData:
-			if !found && isCodePath(path) {
-				text = append(text, token...)
+// valueLength is the length of the value that valid JSON begins with.
+func valueLength(text []byte) int {
+	depth, quoted := 0, false
+	for i := 0; i < len(text); i++ {
+		switch c := text[i]; {
+		case quoted && c == '\\':
+			i++
+		case c == '"':
+			quoted = !quoted
+			if !quoted && depth == 0 {
+				return i + 1
 			}
+		case quoted:
+		case c == '{', c == '[':
+			depth++
+		case c == '}', c == ']':
+			if depth--; depth == 0 {
+				return i + 1
+			}
+			if depth < 0 { // the end of what a bare value stands in
+				return i
+			}
+		case depth == 0 && strings.IndexByte(" \t\r\n:,", c) >= 0:
+			return i
 		}
 	}
+	return len(text)
 }
 
-func isCodePath(path []string) bool {
-	switch len(path) {
-	case 2:
-		return path[0] == "Error" && path[1] == "Code"
-	case 3:
-		return path[0] == "ErrorResponse" && path[1] == "Error" && path[2] == "Code"
-	case 4:
-		return path[0] == "Response" && path[1] == "Errors" && path[2] == "Error" && path[3] == "Code"
+// unquote is the text of a JSON string, and nothing for another value.
+func unquote(value []byte) string {
+	switch {
+	case len(value) < 2 || value[0] != '"':
+		return ""
+	case bytes.IndexByte(value, '\\') < 0 && utf8.Valid(value):
+		return string(value[1 : len(value)-1])
 	}
-	return false
+	var text string
+	_ = json.Unmarshal(value, &text) // it is valid
+	return text
 }

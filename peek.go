@@ -118,6 +118,9 @@ func readError(a *Attempt) {
 	if a.Code = headerCode(a.Response.Header); a.Code != "" {
 		return
 	}
+	if a.Code = ossHeadCode(a); a.Code != "" {
+		return
+	}
 	switch codeFormat(a.Response) {
 	case jsonCode:
 		readBody(a)

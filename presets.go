@@ -1,8 +1,13 @@
 package retrip
 
 import (
+	"context"
+	"net"
+	"net/http"
 	"strings"
 	"time"
+
+	"github.com/hashicorp/go-cleanhttp"
 )
 
 // The presets in this file do what the SDK or page they are named after does,
@@ -156,8 +161,8 @@ func JavaScriptV2DynamoDB() *Strategy {
 
 // AlibabaKMS returns a new strategy as Alibaba Cloud's page on retries for its
 // Key Management Service has it in pseudo code: 5 calls, 200 ms·2^n between
-// them, without jitter, when the code contains Rejected.Throttling or the
-// status is 5xx. The maximum backoff is the Cap of its Exponential. (The page
+// them, without jitter, when the code contains Rejected.Throttling, or is one
+// that Alibaba's SDKs take for throttling, or the status is 5xx. The maximum backoff is the Cap of its Exponential. (The page
 // also waits 200 ms ahead of the first call; a Transport does not.) Errors of
 // the connection, on which the page is silent, are classified as in Standard.
 func AlibabaKMS() *Strategy {
@@ -166,7 +171,11 @@ func AlibabaKMS() *Strategy {
 		RepeatAll:   true,
 		MaxWait:     maxServerWait,
 		Backoff:     Exponential{Base: 200 * time.Millisecond},
-		Classifiers: []Classifier{codeContains{Throttled, "Rejected.Throttling"}, serverErrors{}, transportErrors{}},
+		Classifiers: []Classifier{
+			codeContains{Throttled, "Rejected.Throttling"},
+			OnCode(Throttled, "Throttling", "Throttling.User", "Throttling.Api"), // all its services: darabonba-openapi
+			serverErrors{}, transportErrors{},
+		},
 	}
 }
 
@@ -181,9 +190,12 @@ func AlibabaKMSJava() *Strategy {
 // FixedInterval returns a new strategy that tries again every interval until
 // period has passed since the first attempt ended, however often that is, the
 // simple retry of Alibaba Cloud's page. What it retries is as in Standard. It
-// has no quota, so keep it to few clients. An interval of 0 or a period shorter
-// than the interval is reported by Transport.Validate.
+// has no quota, so keep it to few clients. An interval that is not above 0, or
+// a period shorter than it, is reported by Transport.Validate.
 func FixedInterval(interval, period time.Duration) *Strategy {
+	if period == 0 {
+		period = -1 // which is an error; for a Constant, 0 would be no end at all
+	}
 	s := Standard()
 	s.MaxAttempts = 1 << 30 // the period decides
 	s.Backoff, s.ThrottleBackoff = Constant{Wait: interval, Period: period}, nil
@@ -234,4 +246,43 @@ func onStatusAndCode(c Class, status int, codes ...string) Classifier {
 	r := newCodeRule(c, codes...)
 	r.status = status
 	return r
+}
+
+// JavaV1Base returns a new base for a Transport with the limits of the AWS SDK
+// for Java 1.x's client (ClientConfiguration): 10 s to connect, 50 s without a
+// byte from the server, 50 connections to a host.
+func JavaV1Base() *http.Transport {
+	const connect, silence, connections = 10 * time.Second, 50 * time.Second, 50
+	base := cleanhttp.DefaultPooledTransport()
+	base.MaxConnsPerHost, base.MaxIdleConnsPerHost = connections, connections
+	dialer := &net.Dialer{Timeout: connect, KeepAlive: 30 * time.Second}
+	base.DialContext = func(ctx context.Context, network, address string) (net.Conn, error) {
+		conn, err := dialer.DialContext(ctx, network, address)
+		if err != nil {
+			return nil, err
+		}
+		return silentConn{conn, silence}, nil
+	}
+	return base
+}
+
+// A silentConn gives up when the other side is silent for too long. While we
+// write, it may be.
+type silentConn struct {
+	net.Conn
+	limit time.Duration
+}
+
+func (c silentConn) Read(p []byte) (int, error) {
+	if err := c.SetReadDeadline(time.Now().Add(c.limit)); err != nil {
+		return 0, err
+	}
+	return c.Conn.Read(p)
+}
+
+func (c silentConn) Write(p []byte) (int, error) {
+	if err := c.SetReadDeadline(time.Now().Add(c.limit)); err != nil {
+		return 0, err
+	}
+	return c.Conn.Write(p)
 }
