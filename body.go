@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"net/http"
 	"os"
+	"slices"
 	"sync"
 	"time"
 )
@@ -24,51 +25,55 @@ const defaultReplayBuffer = 1 << 20
 const sourceGrace = 50 * time.Millisecond
 
 var (
-	errBodyOver = errors.New("retrip: read of a request body whose attempt is over")
-	errNoReplay = errors.New("retrip: the request body can't be sent again: it is longer than " +
-		"Transport.ReplayBuffer, failed, or is still being read (set Request.GetBody)")
-	errFileChanged = errors.New("retrip: the file that is the request body has changed since it was first sent")
+	errBodyOver    = errors.New("retrip: read of a request body whose attempt is over")
+	errTooLong     = errors.New("the request body is longer than Transport.ReplayBuffer, and Request.GetBody is not set")
+	errFailed      = errors.New("the request body failed while it was read")
+	errBlocked     = errors.New("the request body is still waiting for its source")
+	errFileChanged = errors.New("the file that is the request body has changed since it was first sent")
 )
 
-// hasBody reports whether a request carries one at all.
-func hasBody(req *http.Request) bool { return req.Body != nil && req.Body != http.NoBody }
-
-// A replay stands in for a request body without GetBody, so that attempts can
-// read it one after the other, each from its beginning. A regular file is read
-// at offsets, which needs no memory. Anything else is read through once, as
-// fast as the attempts ask for it, and what was read is kept up to a limit.
+// A replay stands in for a request body without GetBody, so that each attempt
+// can read it from its beginning. A regular file is read at offsets, which
+// needs no memory. Anything else is read through once, as fast as the attempts
+// ask for it, and what was read is kept up to a limit.
 //
-// At any time one attempt may read; opening the next fences the one before,
-// whose base may not have noticed yet that it is over.
+// Nobody ever waits for the source but its reader: each Read of it has a
+// goroutine of its own, so that a body can be closed, fenced and judged while
+// its source blocks.
 type replay struct {
-	ctx context.Context // the caller's: its end closes src
-	src io.ReadCloser
+	ctx   context.Context // the caller's: its end closes src
+	src   io.ReadCloser
+	limit int64
 
 	file  *os.File // src, if it is a regular file
 	info  fs.FileInfo
 	start int64 // where the caller left it
 
-	limit int64
-
 	mu      sync.Mutex
-	live    *attemptBody  // the one that may read
-	final   bool          // no attempt will follow
-	closed  bool          // src has been closed
-	reading bool          // a Read of src is under way
-	held    bool          // no further one may begin until it is clear whether a retry follows
-	end     error         // how src ended, or nil
-	changed chan struct{} // closed at the next change of reading, held or live, if someone waits
+	bodies  []*attemptBody // those of the attempt under way that are open; the first is the one it sends
+	attempt int            // counts the attempts: bodies of earlier ones are over
+	held    bool           // no Read of src may begin until it is clear whether a retry follows
+	final   bool           // no attempt will follow
+	closed  chan struct{}  // made when src is being closed, and closed when it is
 
-	chunks  [][]byte // what src gave so far
-	size    int64
-	dropped bool // it was more than limit, and is gone
+	reading bool          // a Read of src is under way
+	end     error         // how src ended, or nil
+	changed chan struct{} // closed at the next change of anything here, if someone waits
+
+	chunks [][]byte // what src gave so far, while that is kept
+	size   int64
+	stream *attemptBody // who alone gets what is no longer kept, by way of:
+	buffer []byte
+	window []byte // the part of buffer that it has not read yet
 }
 
-// An attemptBody is the request body of one attempt.
+// An attemptBody is one reader of a replay: the body of an attempt, or a copy
+// that its base or Prepare got from GetBody.
 type attemptBody struct {
-	r      *replay
-	stop   func() bool // of the watch over the attempt's context
-	closed bool        // guarded by r.mu
+	r       *replay
+	attempt int
+	stop    func() bool // of the watch over the attempt's context
+	closed  bool
 
 	offset int64 // in a file
 	chunk  int   // in what is kept: the chunks before this one are read,
@@ -88,55 +93,54 @@ func newReplay(req *http.Request, limit int64) *replay {
 	return r
 }
 
-// open returns the body for the next attempt and fences the one before.
-func (r *replay) open(ctx context.Context) (io.ReadCloser, error) {
+// opener returns a Request.GetBody for the coming attempt. It fails once that
+// attempt is over.
+func (r *replay) opener(ctx context.Context) func() (io.ReadCloser, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.live != nil {
-		if err := r.obstacle(); err != nil {
-			return nil, err
-		}
-		r.live.end()
+	attempt := r.attempt
+	return func() (io.ReadCloser, error) { return r.open(ctx, attempt) }
+}
+
+func (r *replay) open(ctx context.Context, attempt int) (io.ReadCloser, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if attempt != r.attempt {
+		return nil, errBodyOver
 	}
-	b := &attemptBody{r: r}
+	if err := r.obstacle(); err != nil {
+		return nil, err
+	}
+	b := &attemptBody{r: r, attempt: attempt}
 	b.stop = context.AfterFunc(ctx, b.abort)
-	r.live, r.held = b, false
-	r.signal()
+	r.bodies = append(r.bodies, b)
 	return b, nil
 }
 
-// opener is open as a Request.GetBody.
-func (r *replay) opener(ctx context.Context) func() (io.ReadCloser, error) {
-	return func() (io.ReadCloser, error) { return r.open(ctx) }
-}
-
-// replayable reports why the body can't be opened once more, or nil, and stops
-// the attempt from reading on until fence or finish. If the answer hangs on a
-// Read under way, it returns a channel to wait for before asking again.
-func (r *replay) replayable() (pending <-chan struct{}, obstacle error) {
+// hold reports why the body can't be sent again, or nil, and stops its source
+// from being read on until fence or finish. If the answer hangs on a Read under
+// way, it also returns what will be closed at the next change.
+func (r *replay) hold() (pending <-chan struct{}, obstacle error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if obstacle = r.obstacle(); obstacle != nil {
 		return nil, obstacle
 	}
-	r.held = r.file == nil
+	r.held = true
 	if r.reading {
-		return r.nextChange(), errNoReplay
+		return r.nextChange(), errBlocked
 	}
 	return nil, nil
 }
 
-// fence ends the reading of an attempt that will be retried.
-func (r *replay) fence() {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.live.end()
-}
-
 func (r *replay) obstacle() error {
 	switch {
-	case r.closed, r.dropped, r.end != nil && r.end != io.EOF:
-		return errNoReplay
+	case r.end != nil && r.end != io.EOF:
+		return errFailed
+	case r.stream != nil:
+		return errTooLong
+	case r.closed != nil:
+		return errBodyOver
 	case r.file == nil:
 		return nil
 	}
@@ -150,31 +154,45 @@ func (r *replay) obstacle() error {
 	return nil
 }
 
-// finish says that no attempt will follow. The source is closed as soon as
-// the attempt that has it now is done with it.
-func (r *replay) finish() {
+// fence ends an attempt: its bodies can't be read any more, whatever its base
+// has not noticed yet.
+func (r *replay) fence() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.attempt++
+	for _, b := range r.bodies {
+		b.stop()
+	}
+	r.bodies, r.held = nil, false
+	r.signal()
+}
+
+// finish says that no attempt will follow. The source is closed as soon as the
+// attempt that has it now is done with it; if that is at once, finish returns
+// what will be closed then.
+func (r *replay) finish() (closing <-chan struct{}) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.final, r.held = true, false
 	r.signal()
-	if r.live == nil || r.live.closed {
-		r.closeSource()
+	if len(r.bodies) == 0 {
+		return r.closeSource()
 	}
+	return nil
 }
 
-// closeSource closes src once. A Close may wait for the Read it interrupts, so
-// then it gets a goroutine, which ends when the Read does.
-func (r *replay) closeSource() (err error) {
-	if r.closed {
-		return nil
+// closeSource closes src once, on the side: a Close may wait for the Read that
+// it ends, or read on by itself, as that of a server's request body does.
+func (r *replay) closeSource() <-chan struct{} {
+	if r.closed == nil {
+		closed := make(chan struct{})
+		r.closed, r.chunks = closed, nil
+		go func() {
+			defer close(closed)
+			_ = r.src.Close() // nobody is left to tell
+		}()
 	}
-	r.closed = true
-	r.chunks = nil
-	if r.reading {
-		go func() { _ = r.src.Close() }() // nobody is left to tell
-		return nil
-	}
-	return r.src.Close()
+	return r.closed
 }
 
 // signal wakes those who wait for a change.
@@ -192,32 +210,6 @@ func (r *replay) nextChange() <-chan struct{} {
 	return r.changed
 }
 
-// keep appends bytes of the source to what is kept. The limit holds for the
-// attempt that reads at the end; a fenced attempt's late bytes belong to the
-// next one and are kept in any case.
-func (r *replay) keep(p []byte, late bool) {
-	if r.dropped || !late && (r.final || r.size+int64(len(p)) > r.limit) {
-		r.dropped, r.chunks = true, nil
-		return
-	}
-	r.size += int64(len(p))
-	for len(p) > 0 {
-		last := len(r.chunks) - 1
-		if last < 0 || len(r.chunks[last]) == cap(r.chunks[last]) {
-			size := 1 << 10
-			if last >= 0 {
-				size = min(2*cap(r.chunks[last]), 64<<10)
-			}
-			r.chunks = append(r.chunks, make([]byte, 0, max(size, min(len(p), 64<<10))))
-			last++
-		}
-		c := r.chunks[last]
-		n := min(len(p), cap(c)-len(c))
-		r.chunks[last] = append(c, p[:n]...)
-		p = p[n:]
-	}
-}
-
 // Read reads the file, or first what is kept and then the source.
 func (b *attemptBody) Read(p []byte) (int, error) {
 	r := b.r
@@ -225,36 +217,52 @@ func (b *attemptBody) Read(p []byte) (int, error) {
 	defer r.mu.Unlock()
 	for {
 		switch {
-		case b.closed || r.live != b:
+		case b.closed || b.attempt != r.attempt:
 			return 0, errBodyOver
-		case r.file != nil:
-			return b.readFile(p)
 		case len(p) == 0:
 			return 0, nil
+		case r.file != nil:
+			return b.readFile(p)
+		case r.stream != nil && r.stream != b:
+			return 0, errTooLong // it has gone past
+		case r.stream == b && len(r.window) > 0:
+			n := copy(p, r.window)
+			r.window = r.window[n:]
+			return n, nil
 		case len(b.unread()) > 0:
 			n := copy(p, b.unread())
 			b.within += n
 			return n, nil
 		case r.end != nil:
+			if raised, ok := r.end.(*sourcePanic); ok {
+				panic(raised.value)
+			}
 			return 0, r.end
-		case r.held, r.reading: // the latter by an attempt that is over, whose bytes come first
+		case !r.held && !r.reading:
+			if err := b.startReading(len(p)); err != nil {
+				return 0, err
+			}
+			fallthrough
+		default:
 			changed := r.nextChange()
 			r.mu.Unlock()
 			<-changed
 			r.mu.Lock()
-		default:
-			return b.readSource(p)
 		}
 	}
 }
 
 func (b *attemptBody) readFile(p []byte) (int, error) {
-	at := b.r.start + b.offset
-	b.r.mu.Unlock()
-	n, err := b.r.file.ReadAt(p, at)
-	b.r.mu.Lock()
+	r, at := b.r, b.r.start+b.offset
+	r.mu.Unlock()
+	n, err := r.file.ReadAt(p, at)
+	r.mu.Lock()
 	b.offset += int64(n)
-	if n > 0 && err == io.EOF {
+	switch {
+	case err == nil:
+	case err != io.EOF:
+		r.end = err
+	case n > 0:
 		err = nil
 	}
 	return n, err
@@ -276,108 +284,115 @@ func (b *attemptBody) unread() []byte {
 	return nil
 }
 
-func (b *attemptBody) readSource(p []byte) (int, error) {
-	r := b.r
-	r.reading = true
-	r.mu.Unlock()
-	n, err := r.src.Read(p)
-	r.mu.Lock()
-	r.reading = false
-	defer r.signal()
-	if n < 0 || n > len(p) {
-		n, err = 0, fmt.Errorf("retrip: the request body's Read returned %d for a buffer of %d bytes", n, len(p))
-	}
-	late := b.closed || r.live != b
-	r.end = err
-	r.keep(p[:n], late)
-	if late {
-		return 0, errBodyOver
-	}
-	if last := len(r.chunks) - 1; last >= 0 { // what it just read need not be read again
-		b.chunk, b.within = last, len(r.chunks[last])
-	}
-	return n, err
-}
+// maxChunk bounds one piece of what is kept, and one Read of the source.
+const maxChunk = 64 << 10
 
-// Close ends the attempt's reading, at once. It closes the source only if no
-// attempt will follow.
-func (b *attemptBody) Close() error {
-	b.r.mu.Lock()
-	defer b.r.mu.Unlock()
-	b.end()
-	if b.r.final && b.r.live == b {
-		return b.r.closeSource()
+// startReading lets a goroutine read on in the source, no more than b wants,
+// who has read all that is kept. Beyond the limit nothing is kept; to go there
+// is the right of the body that is being sent. A copy may only look whether the
+// source ends at the limit, and what it finds there is kept.
+func (b *attemptBody) startReading(want int) error {
+	r := b.r
+	keep := r.stream == nil && !r.final && (r.size < r.limit || r.size == r.limit && b != r.bodies[0])
+	switch {
+	case r.closed != nil:
+		return errBodyOver
+	case keep:
+	case b != r.bodies[0]:
+		return errTooLong
+	case r.buffer == nil:
+		r.buffer = make([]byte, min(want, maxChunk))
 	}
+	into := r.buffer[:min(len(r.buffer), want)]
+	if keep {
+		into = r.tail(want)
+	}
+	r.reading = true
+	go r.readSource(into, keep, b)
 	return nil
 }
 
-func (b *attemptBody) end() {
-	b.closed = true
-	b.stop()
-	b.r.signal()
+// tail is where the next bytes that are kept go. Chunks grow with the body.
+func (r *replay) tail(want int) []byte {
+	last := len(r.chunks) - 1
+	if last < 0 || len(r.chunks[last]) == cap(r.chunks[last]) {
+		size := 1 << 10
+		if last >= 0 {
+			size = 2 * cap(r.chunks[last])
+		}
+		size = min(max(size, want), maxChunk)
+		r.chunks = append(r.chunks, make([]byte, 0, min(int64(size), max(r.limit-r.size, 1))))
+		last++
+	}
+	c := r.chunks[last]
+	return c[len(c):min(cap(c), len(c)+want)]
 }
 
-// abort runs when the attempt's context ends. A Read of the source that is
-// under way would hold its base, and with it RoundTrip: closing the source is
-// the only way to end it.
-func (b *attemptBody) abort() {
-	r := b.r
+// readSource is the goroutine that reads the source once.
+func (r *replay) readSource(into []byte, keep bool, b *attemptBody) {
+	n, err := readChecked(r.src, into)
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	b.closed = true
+	r.reading, r.end = false, err
+	switch last := len(r.chunks) - 1; {
+	case n == 0:
+	case keep && last >= 0: // none are left if the source has been closed
+		r.chunks[last] = r.chunks[last][:len(r.chunks[last])+n]
+		r.size += int64(n)
+	case !keep:
+		r.stream, r.chunks, r.window = b, nil, into[:n]
+	}
 	r.signal()
-	if r.live == b && (r.reading || r.ctx.Err() != nil) {
-		_ = r.closeSource() // the context's error is the one to tell
-	}
 }
 
-// A sizedBody is a body from GetBody of a request that declares its length. It
-// says clearly what net/http would say in passing: that GetBody is wrong.
-type sizedBody struct {
-	io.ReadCloser
-	want, left int64
-}
+// sourcePanic carries a panic of the source to whoever reads the body, where
+// the base or its caller may expect it.
+type sourcePanic struct{ value any }
 
-type bodyLengthError struct{ want, got int64 }
+func (e *sourcePanic) Error() string { return fmt.Sprintf("the request body panicked: %v", e.value) }
 
-func (e *bodyLengthError) Error() string {
-	if e.got > e.want {
-		return fmt.Sprintf("retrip: Request.GetBody returned more than the %d bytes of Request.ContentLength: "+
-			"it must return the same body each time", e.want)
-	}
-	return fmt.Sprintf("retrip: Request.GetBody returned %d bytes where Request.ContentLength says %d: "+
-		"it must return the same body each time", e.got, e.want)
-}
-
-func (b *sizedBody) Read(p []byte) (int, error) {
-	n, err := b.ReadCloser.Read(p)
-	b.left -= int64(n)
-	switch {
-	case b.left < 0:
-		return n - int(min(-b.left, int64(n))), &bodyLengthError{b.want, b.want - b.left}
-	case err == io.EOF && b.left > 0:
-		return n, &bodyLengthError{b.want, b.want - b.left}
+func readChecked(src io.Reader, p []byte) (n int, err error) {
+	defer func() {
+		if value := recover(); value != nil {
+			n, err = 0, &sourcePanic{value}
+		}
+	}()
+	n, err = src.Read(p)
+	if n < 0 || n > len(p) {
+		return 0, fmt.Errorf("retrip: the request body's Read returned %d for a buffer of %d bytes", n, len(p))
 	}
 	return n, err
 }
 
-// reopen opens the body of a request that has a GetBody.
-func reopen(req *http.Request) (io.ReadCloser, error) {
-	body, err := req.GetBody()
-	switch {
-	case err != nil:
-		return nil, fmt.Errorf("retrip: Request.GetBody failed: %w", err)
-	case body == nil:
-		return nil, errors.New("retrip: Request.GetBody returned a nil body and no error")
-	case req.ContentLength > 0:
-		return &sizedBody{body, req.ContentLength, req.ContentLength}, nil
-	default:
-		return body, nil
+// Close ends the reading at once. It closes the source only if this was the
+// last attempt's last body.
+func (b *attemptBody) Close() error {
+	b.r.mu.Lock()
+	defer b.r.mu.Unlock()
+	b.leave()
+	return nil
+}
+
+// abort runs when the attempt's context ends.
+func (b *attemptBody) abort() {
+	b.r.mu.Lock()
+	defer b.r.mu.Unlock()
+	b.leave()
+	if b.r.ctx.Err() != nil {
+		b.r.closeSource()
 	}
 }
 
-func closeBody(req *http.Request) {
-	if req != nil && req.Body != nil {
-		_ = req.Body.Close() // the request failed already, for a better reason
+func (b *attemptBody) leave() {
+	r := b.r
+	if b.closed || b.attempt != r.attempt {
+		return
+	}
+	b.closed = true
+	b.stop()
+	r.bodies = slices.DeleteFunc(r.bodies, func(other *attemptBody) bool { return other == b })
+	r.signal()
+	if r.final && len(r.bodies) == 0 {
+		r.closeSource()
 	}
 }

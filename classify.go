@@ -281,7 +281,7 @@ func hopeless(err error) bool {
 }
 
 // hopelessText knows the errors of net/http that have no type of their own.
-// Text decides nowhere else.
+// Text decides nowhere else, but for the one in handshakeFailed.
 func hopelessText(err error) bool {
 	text := err.Error()
 	for _, known := range [...]string{
@@ -294,10 +294,6 @@ func hopelessText(err error) bool {
 		"http: no Host in request URL",
 		"http: nil Request.URL",
 		"http: nil Request.Header",
-		"http: Request.RequestURI can't be set",
-		// net/http/transport.go, connectMethod and dialing: the proxy is malformed.
-		"proxy: unknown scheme",
-		"invalid URL port",
 		// net/http/response.go, ReadResponse, and transfer.go: the answer is not HTTP.
 		"malformed HTTP response",
 		"malformed HTTP status code",
@@ -346,6 +342,8 @@ func unprocessed(a Attempt, class Class, byCode bool) bool {
 		stream http2StreamError
 	)
 	switch {
+	case a.Request.Body != nil && a.Request.GetBody != nil && !isInMemory(a.Request.Body):
+		return false // the error may be the body's own, from wherever it comes
 	case errors.As(a.Err, &op) && (op.Op == "dial" || op.Op == "proxyconnect"):
 		return true // no connection, so no request
 	case errors.As(a.Err, &stream) && stream.Code == refusedStream:

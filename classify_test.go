@@ -1,12 +1,14 @@
 package retrip
 
 import (
+	"bufio"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
 	"fmt"
 	"io"
+	"log"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -77,7 +79,7 @@ func TestErrors(t *testing.T) {
 		for _, err := range []error{tt.err, fmt.Errorf("wrapped: %w", tt.err), &url.Error{Op: "Get", URL: "x", Err: tt.err}} {
 			c, _ := Standard().classify(Attempt{Err: err})
 			require.Equal(t, tt.class, c, "%v", err)
-			require.Equal(t, !tt.processed, unprocessed(Attempt{Err: err}, c, false), "%v", err)
+			require.Equal(t, !tt.processed, unprocessed(Attempt{Request: newRequest(t, "POST", nil), Err: err}, c, false), "%v", err)
 		}
 	}
 }
@@ -94,9 +96,10 @@ func (handshakeTimeout) Timeout() bool { return true }
 // The errors of real servers and of net/http itself, without url.Error around
 // them: one attempt for what can't get better.
 func TestHopelessErrorsOfNetHTTP(t *testing.T) {
-	tlsServer := httptest.NewTLSServer(http.NotFoundHandler())
+	tlsServer := httptest.NewUnstartedServer(http.NotFoundHandler())
+	tlsServer.Config.ErrorLog = log.New(io.Discard, "", 0)
+	tlsServer.StartTLS()
 	defer tlsServer.Close()
-	tlsServer.Config.ErrorLog = nil
 	plainServer := httptest.NewServer(http.NotFoundHandler())
 	defer plainServer.Close()
 	garbage, err := net.Listen("tcp", "127.0.0.1:0")
@@ -108,6 +111,7 @@ func TestHopelessErrorsOfNetHTTP(t *testing.T) {
 			if err != nil {
 				return
 			}
+			_, _ = http.ReadRequest(bufio.NewReader(c)) // else its reset may overtake the answer
 			_, _ = c.Write([]byte("SSH-2.0-OpenSSH_9.2\r\n"))
 			_ = c.Close()
 		}

@@ -4,20 +4,28 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"reflect"
 
 	"github.com/hashicorp/go-cleanhttp"
 )
 
 // Validate reports every setting of the Transport that makes no sense, each
-// with its name and what to do. A Transport that is not valid sends nothing:
-// RoundTrip returns the same error.
+// with its name and what to do. It asks PerKey for the strategy of the empty
+// key. A Transport that is not valid sends nothing: RoundTrip returns the same
+// error, for a PerKey when it first has to do with a key.
 func (t *Transport) Validate() error {
+	err := t.check()
+	if t.PerKey != nil && t.Strategy == nil {
+		err = errors.Join(err, t.newEntry("").err)
+	}
+	return err
+}
+
+func (t *Transport) check() error {
 	var errs []error
 	report := func(format string, args ...any) {
 		errs = append(errs, fmt.Errorf("retrip: Transport."+format, args...))
 	}
-	if v := reflect.ValueOf(t.Base); v.Kind() == reflect.Pointer && v.IsNil() {
+	if t.Base != nil && isNil(t.Base) {
 		report("Base is a nil %T: leave the field nil, or set the transport to wrap", t.Base)
 	}
 	if t.Base == http.RoundTripper(t) {
@@ -66,16 +74,12 @@ func (t *Transport) readSettings() {
 	if t.base == nil {
 		t.base = cleanhttp.DefaultPooledTransport()
 	}
-	if t.invalid = t.Validate(); t.invalid != nil {
-		return
-	}
+	t.invalid = t.check()
 	t.clocked = t.Prepare != nil || t.Observe != nil || t.AttemptTimeout > 0
 	t.keys.max = t.MaxKeys
 	if t.keys.max == 0 {
 		t.keys.max = defaultMaxKeys
 	}
-	t.keys.overflow = t.newEntry("")
-	t.invalid = t.keys.overflow.err
 }
 
 // newEntry makes the state of a key.

@@ -1,8 +1,6 @@
 package retrip
 
 import (
-	"context"
-	"errors"
 	"io"
 	"net/http"
 	"sync/atomic"
@@ -13,8 +11,6 @@ import (
 // where the backoff is shorter. Our choice: the rest of a short error page
 // takes less, and who waits for no backoff does not notice.
 const discardTime = 10 * time.Millisecond
-
-var errRequestCancel = errors.New("retrip: Request.Cancel was closed")
 
 // A discarding response is read on, up to a limit, so that its connection can
 // serve the next attempt.
@@ -38,11 +34,12 @@ func (c *call) discard() *discarding {
 		return nil
 	}
 	budget := int64(readAhead)
-	ended := resp.Body == http.NoBody || resp.ContentLength == 0
+	ended := resp.ContentLength == 0
 	if p, ok := resp.Body.(*peekedBody); ok {
 		budget, ended = budget-p.taken(), p.ended()
 	}
-	if ended {
+	// Over HTTP/2, Close waits for the request's body, if there is one.
+	if resp.Body == http.NoBody || ended && !hasBody(a.Request) {
 		_ = resp.Body.Close() // nobody will read it
 		return nil
 	}
@@ -53,6 +50,7 @@ func (c *call) discard() *discarding {
 
 func (d *discarding) drain(budget int64) {
 	defer close(d.done)
+	defer func() { _ = recover() }()            // a body that panics has ended, too
 	_, _ = io.CopyN(io.Discard, d.body, budget) // whatever ends it, the body is closed next
 	d.close()
 }
@@ -61,65 +59,4 @@ func (d *discarding) close() {
 	if d.closed.CompareAndSwap(false, true) {
 		_ = d.body.Close() // nobody will read it
 	}
-}
-
-// wait sleeps until the retry is due. A response that is still being discarded
-// then gets the rest of its time and is closed, on the side: closing may
-// itself wait for the network.
-func (c *call) wait(d *discarding) error {
-	err := pause(c.attempt.Request, c.pause, nil)
-	if d == nil {
-		return err
-	}
-	if err == nil && c.pause < discardTime {
-		err = pause(c.attempt.Request, discardTime-c.pause, d.done)
-	}
-	select {
-	case <-d.done:
-	default:
-		go d.close()
-	}
-	return err
-}
-
-// pause is the one place that sleeps: for d, or without end if d is negative.
-// It returns early if wake gets a value or is closed, and with an error if the
-// caller cancels the request.
-func pause(req *http.Request, d time.Duration, wake <-chan struct{}) error {
-	if d == 0 {
-		return cancellation(req)
-	}
-	var due <-chan time.Time
-	if d > 0 {
-		timer := time.NewTimer(d)
-		defer timer.Stop()
-		due = timer.C
-	}
-	select {
-	case <-due:
-	case <-wake:
-	case <-req.Context().Done():
-	case <-cancelled(req):
-	}
-	return cancellation(req)
-}
-
-// cancellation is why the caller no longer wants the request, or nil.
-func cancellation(req *http.Request) error {
-	if req.Context().Err() != nil {
-		return context.Cause(req.Context())
-	}
-	select {
-	case <-cancelled(req):
-		return errRequestCancel
-	default:
-		return nil
-	}
-}
-
-// cancelled is the deprecated channel that http.Client.Timeout still uses over
-// transports other than net/http's.
-func cancelled(req *http.Request) <-chan struct{} {
-	//lint:ignore SA1019 deprecated for callers, not for transports
-	return req.Cancel
 }

@@ -59,7 +59,7 @@ func TestBodyCodes(t *testing.T) {
 		`<error><code>A</code></error>`: "",
 		`<DeleteResult><Error><Code>A</Code></Error></DeleteResult>`:               "",
 		`<Error><Detail><Code>A</Code></Detail></Error>`:                           "",
-		`<?xml version="1.0" encoding="ISO-8859-1"?><Error><Code>A</Code></Error>`: "",
+		`<?xml version="1.0" encoding="ISO-8859-1"?><Error><Code>A</Code></Error>`: "A",
 		"  <?xml version=\"1.0\"?>\n<Error><Code>A</Code></Error>\n":               "A",
 		`<!DOCTYPE x [<!ENTITY e "A">]><Error><Code>&e;</Code></Error>`:            "",
 	} {

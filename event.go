@@ -1,6 +1,7 @@
 package retrip
 
 import (
+	"cmp"
 	"context"
 	"net/http"
 	"slices"
@@ -11,12 +12,13 @@ import (
 // Event tells of one attempt and of what follows from it. Each attempt that
 // was sent gives one, and a request that ends otherwise (cancelled while it
 // waits, refused by the limiter, Prepare failed) gives one more. Final is true
-// in exactly one event of a request, its last.
+// in exactly one event of a request, its last. A request or Transport that
+// makes no sense gives none.
 type Event struct {
 	// Request is the caller's request. Don't modify or keep it.
 	Request *http.Request
-	// Key is the key whose strategy served the request, usually the host. It is
-	// empty where one strategy serves all.
+	// Key is the key whose state served the request, usually the host. It is
+	// empty where nothing is kept per key, and for the keys beyond MaxKeys.
 	Key string
 	// Attempt is how many attempts have been sent.
 	Attempt int
@@ -36,7 +38,7 @@ type Event struct {
 	// Final tells that the request ends here.
 	Final bool
 	// Wait is how long the retry will wait, and WaitFrom whose wish that is:
-	// "backoff", or the header it was read from. If a wait is why there is no
+	// "backoff", "limiter", or the header it was read from. If a wait is why there is no
 	// retry, they tell of that one.
 	Wait     time.Duration
 	WaitFrom string
@@ -95,4 +97,37 @@ func (t *Trace) add(trip *[]Event, e Event) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	*trip = append(*trip, e)
+}
+
+// observe tells who wants to know.
+func (c *call) observe(final bool) {
+	if c.t.Observe == nil && c.trip == nil {
+		return
+	}
+	a := &c.attempt
+	e := Event{
+		Request: a.Request, Attempt: a.Number, Class: c.verdict.class, Code: c.code(), Err: cmp.Or(a.Err, c.obstacle),
+		Reason: c.reason, Final: final, Wait: c.delay, WaitFrom: c.from, AdmitWait: c.admitWait,
+		Tokens: c.strategy.tokens(), Sent: a.Sent, Done: a.Done, Elapsed: time.Since(c.begun),
+	}
+	if c.entry != nil {
+		e.Key = c.entry.key
+	}
+	if a.Response != nil {
+		e.Status = a.Response.StatusCode
+	}
+	if c.trip != nil {
+		c.trace.add(c.trip, e)
+	}
+	if c.t.Observe != nil {
+		c.t.Observe(e)
+	}
+}
+
+// code is the attempt's error code if a classifier lists it.
+func (c *call) code() string {
+	if c.verdict.byCode {
+		return c.attempt.Code
+	}
+	return ""
 }

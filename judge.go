@@ -9,10 +9,10 @@ type verdict struct {
 }
 
 // judge classifies the outcome and decides whether a retry follows. If so, its
-// body is at hand, its tokens are taken, and pause is how long to wait.
+// body is at hand, its tokens are taken, and delay is how long to wait.
 func (c *call) judge() (retry bool) {
 	a := &c.attempt
-	c.reason, c.verdict, c.pause, c.from = 0, verdict{}, 0, ""
+	c.reason, c.verdict, c.delay, c.from = 0, verdict{}, 0, ""
 	if a.Err != nil || a.Response.StatusCode >= 400 {
 		if a.Done.IsZero() {
 			a.Done = time.Now()
@@ -35,32 +35,22 @@ func (c *call) judge() (retry bool) {
 	return c.reason == 0
 }
 
-// report takes note of how the attempt ended, once for each that was sent: the
-// limiter hears of all of them, the quota of successes.
-func (c *call) report() {
-	success := c.verdict.class == Success
-	if success {
-		c.strategy.give(max(c.cost, 1))
-	} else if c.limiter == nil && c.strategy.Limiter != nil { // one for each request
-		c.limiter = new(Limiter)
-		c.limiter.begin(c.begun)
-	}
-	c.limiter.update(c.attempt.Done, c.verdict.class == Throttled)
-}
-
 // classify asks the strategy, showing it the body if it wants to see it.
 func (c *call) classify() (v verdict) {
 	a := &c.attempt
 	v.class, v.byCode = c.strategy.classify(*a)
 	if v.class == NeedsBody {
-		if a.Done.IsZero() {
-			a.Done = time.Now()
-		}
 		readBody(a)
 		v.class, v.byCode = c.strategy.classify(*a)
 	}
-	if skewed := c.skewed(); v.class == ClockSkewed && !skewed {
+	skewed := c.skewed()
+	switch {
+	case v.class == Success && a.Err == nil, v.class == Transient, v.class == Throttled, v.class == ClockSkewed && skewed:
+	default: // also what is no class, and a success without a response
 		v.class = Permanent
+	}
+	if v.class != Success && a.Done.IsZero() {
+		a.Done = time.Now()
 	}
 	return v
 }
@@ -73,9 +63,21 @@ func (c *call) skewed() bool {
 	}
 	measured, ok := measureSkew(c.attempt)
 	if ok {
-		c.entry.skew.store(measured)
+		c.entry.setSkew(measured)
 	}
 	return ok && explainsRefusal(c.signed, measured)
+}
+
+// report takes note of how the attempt ended, once for each that was sent: the
+// limiter hears of all of them, the quota of successes.
+func (c *call) report() {
+	if c.verdict.class == Success {
+		c.strategy.give(max(c.cost, 1))
+	} else if c.limiter == nil && c.strategy.Limiter != nil { // one for each request
+		c.limiter = new(Limiter)
+		c.limiter.begin(c.begun)
+	}
+	c.limiter.update(c.attempt.Done, c.verdict.class == Throttled)
 }
 
 // refusal is why no retry follows the attempt, or 0. It asks the questions
@@ -89,25 +91,22 @@ func (c *call) refusal() Reason {
 		return NotRepeatable
 	case a.Number >= c.maxAttempts:
 		return AttemptsSpent
-	case !c.replayable():
+	case cancellation(a.Request) != nil:
+		return Cancelled
+	case !c.holdBody():
 		return BodyNotReplayable
 	}
 	if reason := c.schedule(); reason != 0 {
 		return reason
 	}
-	if c.replay == nil && hasBody(a.Request) { // now, while there still is an answer to fall back on
-		body, err := reopen(a.Request)
-		if err != nil {
-			c.obstacle, c.pause, c.from = err, 0, ""
-			return BodyNotReplayable
-		}
-		c.body = body
+	if !c.reopenBody() {
+		c.delay, c.from = 0, ""
+		return BodyNotReplayable
 	}
 	cost := c.strategy.costOf(*a, class)
 	if !c.strategy.take(cost) {
-		c.closeBody()
-		if s := c.strategy; s.LongPoll == nil || !s.LongPoll(a.Request) {
-			c.pause, c.from = 0, ""
+		if longPoll := c.strategy.LongPoll; longPoll == nil || !longPoll(a.Request) {
+			c.delay, c.from = 0, ""
 		}
 		return QuotaSpent
 	}
@@ -118,18 +117,31 @@ func (c *call) refusal() Reason {
 	return 0
 }
 
-// replayable reports whether the body can be sent again. A Read of the
-// caller's body that is under way gets a moment to finish.
-func (c *call) replayable() bool {
+// holdBody reports whether the body can be sent again, and stops the attempt
+// from reading on in it until that is decided. A Read of the caller's body that
+// is under way gets a moment to finish.
+func (c *call) holdBody() bool {
+	req := c.attempt.Request
 	if c.replay == nil {
-		return !hasBody(c.attempt.Request) || c.attempt.Request.GetBody != nil
+		return !hasBody(req) || req.GetBody != nil
 	}
-	pending, err := c.replay.replayable()
-	if pending != nil && pause(c.attempt.Request, sourceGrace, pending) == nil {
-		_, err = c.replay.replayable()
+	pending, err := c.replay.hold()
+	for end := time.Now().Add(sourceGrace); pending != nil && time.Now().Before(end); {
+		if pause(req, time.Until(end), pending) != nil {
+			break
+		}
+		pending, err = c.replay.hold()
 	}
 	c.obstacle = err
 	return err == nil
+}
+
+// reopenBody calls GetBody while there is still an answer to fall back on.
+func (c *call) reopenBody() bool {
+	if c.replay == nil && hasBody(c.attempt.Request) {
+		c.body, c.obstacle = reopen(c.attempt.Request)
+	}
+	return c.obstacle == nil
 }
 
 // schedule sets how long to wait, or returns why that is not to be.
@@ -144,20 +156,20 @@ func (c *call) schedule() Reason {
 	if !ok {
 		return BackoffStopped
 	}
-	c.own, c.pause, c.from = own, own, "backoff"
+	c.own, c.delay, c.from = own, own, "backoff"
 	if h, ok := s.hint(*a, own); ok && h.Wait > own {
-		c.pause, c.from = h.Wait, h.From
+		c.delay, c.from = h.Wait, h.From
 		if h.Wait > s.MaxWait-c.hinted {
 			return WaitOverCap
 		}
 		c.hinted += h.Wait
 	}
-	queued := c.limiter.queueTime(a.Done)
+	queued := c.limiter.queueTime(a.Done) // the delay counts towards it
 	switch {
-	case s.MaxAdmitWait > 0 && queued-c.pause > s.MaxAdmitWait:
-		c.pause, c.from = queued, "limiter"
+	case s.MaxAdmitWait > 0 && queued-c.delay > s.MaxAdmitWait:
+		c.delay, c.from = queued, "limiter"
 		return WaitOverCap
-	case c.outlivesDeadline(max(c.pause, queued)):
+	case c.outlivesDeadline(max(c.delay, queued)):
 		return WaitOverDeadline
 	}
 	return 0

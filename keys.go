@@ -5,6 +5,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"time"
 )
 
 // defaultMaxKeys bounds the hosts a Transport keeps state for. Our choice: a
@@ -21,10 +22,19 @@ type entry struct {
 	used     atomic.Bool // since the hand last passed; written only when clear
 }
 
-// forgettable reports whether a new entry would be just like this one, so that
-// nobody gains by having it dropped.
+// forgettable reports whether a new entry would be as good as this one, so that
+// nobody gains by having it dropped. (Date has whole seconds, so that a measured
+// skew is never quite 0.)
 func (e *entry) forgettable() bool {
-	return e.err != nil || e.skew.offset() == 0 && (e.shared || e.strategy.asNew())
+	return e.err != nil || e.skew.offset().Abs() <= skewThreshold && (e.shared || e.strategy.asNew())
+}
+
+// setSkew keeps a measured skew, but not for keys that share the empty one:
+// each may have a clock of its own.
+func (e *entry) setSkew(offset time.Duration) {
+	if e.key != "" {
+		e.skew.store(offset)
+	}
 }
 
 // keyTable maps keys to entries, at most max of them. Hosts can be made up by
@@ -34,7 +44,7 @@ func (e *entry) forgettable() bool {
 type keyTable struct {
 	max      int
 	entries  sync.Map // string → *entry
-	overflow *entry
+	overflow atomic.Pointer[entry]
 
 	mu   sync.Mutex
 	ring []*entry // all entries, for the clock hand
@@ -51,30 +61,50 @@ func (t *keyTable) find(key string, create func(key string) *entry) *entry {
 		}
 		return e
 	}
-	if key == "" {
-		return t.overflow
+	if key != "" && t.makeRoom() {
+		key = strings.Clone(key) // not a piece of a URL that may be long
+		if e := t.insert(create(key)); e != nil {
+			return e
+		}
 	}
-	key = strings.Clone(key) // not a piece of a URL that may be long
-	return t.insert(create(key))
+	if t.overflow.Load() == nil {
+		t.overflow.CompareAndSwap(nil, create(""))
+	}
+	return t.overflow.Load()
 }
 
+// makeRoom reports whether there is room for another entry, dropping one if
+// need be and possible.
+func (t *keyTable) makeRoom() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if len(t.ring) < t.max {
+		return true
+	}
+	victim := t.victim()
+	if victim < 0 {
+		return false
+	}
+	t.entries.Delete(t.ring[victim].key)
+	last := len(t.ring) - 1
+	t.ring[victim] = t.ring[last]
+	t.ring = t.ring[:last]
+	return true
+}
+
+// insert returns the entry of e's key, or nil if the room for it was taken in
+// the meantime.
 func (t *keyTable) insert(e *entry) *entry {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if found, ok := t.entries.Load(e.key); ok {
 		return found.(*entry)
 	}
-	e.used.Store(true)
-	if len(t.ring) < t.max {
-		t.ring = append(t.ring, e)
-	} else {
-		victim := t.victim()
-		if victim < 0 {
-			return t.overflow
-		}
-		t.entries.Delete(t.ring[victim].key)
-		t.ring[victim] = e
+	if len(t.ring) == t.max {
+		return nil
 	}
+	e.used.Store(true)
+	t.ring = append(t.ring, e)
 	t.entries.Store(e.key, e)
 	return e
 }

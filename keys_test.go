@@ -5,9 +5,11 @@ import (
 	"net/http"
 	"net/url"
 	"runtime"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -51,7 +53,7 @@ func TestEachHostHasItsOwnQuota(t *testing.T) {
 	}
 	send(t, transport, "http://B.example:80")
 	send(t, transport, "http://b.example")
-	require.Len(t, made, 3) // and the one for the keys beyond the bound
+	require.Len(t, made, 2)
 	require.Equal(t, 5, made["a.example"].tokens())
 	require.Equal(t, 10, made["b.example"].tokens())
 }
@@ -158,4 +160,72 @@ func TestIdleHostTakesLittleMemory(t *testing.T) {
 	runtime.ReadMemStats(&after)
 	require.Len(t, transport.keys.ring, hosts)
 	require.Less(t, (after.HeapAlloc-before.HeapAlloc)/hosts, uint64(1024))
+}
+
+// A clock that is off by what Date can't tell is no reason to keep a host.
+func TestMeasuredSkewAndRoom(t *testing.T) {
+	var seen []time.Duration
+	transport := &Transport{
+		MaxKeys: 4,
+		Base: roundTripFunc(func(req *http.Request) (*http.Response, error) {
+			ahead := 300 * time.Millisecond
+			if strings.HasPrefix(req.URL.Host, "wrong") {
+				ahead = 20 * time.Hour
+			}
+			resp, err := status(200, "Date: "+time.Now().Add(ahead).UTC().Format(http.TimeFormat))(req)
+			resp.TLS = tlsState
+			return resp, err
+		}),
+		Prepare: func(_ *http.Request, p Prep) error { seen = append(seen, p.Skew); return nil },
+	}
+	for i := range 3 {
+		send(t, transport, fmt.Sprintf("https://wrong%d", i))
+	}
+	for i := range 10 {
+		send(t, transport, fmt.Sprintf("https://right%d", i))
+		_, kept := transport.keys.entries.Load(fmt.Sprintf("right%d", i))
+		require.True(t, kept, "the last one made room")
+	}
+	for i := range 3 {
+		_, kept := transport.keys.entries.Load(fmt.Sprintf("wrong%d", i))
+		require.True(t, kept, "what was learnt of its clock is kept")
+	}
+	send(t, transport, "https://wrong3")
+	send(t, transport, "https://wrong4") // no room: it shares what has no clock
+	send(t, transport, "https://right99")
+	require.Less(t, seen[len(seen)-1], time.Minute, "one host's clock is not another's")
+}
+
+func TestPerKeyIsNotAskedInVain(t *testing.T) {
+	asked := map[string]int{}
+	transport := &Transport{MaxKeys: 2, Base: script(status(503)), PerKey: func(key string) *Strategy {
+		asked[key]++
+		return noWaitWithQuota()
+	}}
+	for range 3 {
+		for i := range 5 {
+			send(t, transport, fmt.Sprintf("http://sick%d", i))
+		}
+	}
+	require.Equal(t, map[string]int{"sick0": 1, "sick1": 1, "": 1}, asked)
+}
+
+func noWaitWithQuota() *Strategy {
+	s := noWait()
+	s.Quota = NewBucket(500)
+	return s
+}
+
+// PerKey may use the Transport, and may fail, without harm to later requests.
+func TestPerKeyOutsideLocks(t *testing.T) {
+	var transport *Transport
+	transport = &Transport{Base: script(status(200)), PerKey: func(key string) *Strategy {
+		_ = transport.Unwrap()
+		if key == "bad" {
+			panic("no such host")
+		}
+		return Standard()
+	}}
+	require.Panics(t, func() { send(t, transport, "http://bad") })
+	send(t, transport, "http://good")
 }

@@ -93,5 +93,5 @@ func TestErrorKinds(t *testing.T) {
 	require.Equal(t, "connection reset by peer", errorKind(syscall.ECONNRESET))
 	require.Equal(t, "EOF", errorKind(&wrapped{"", io.ErrUnexpectedEOF}))
 	require.Equal(t, "remote error", errorKind(&net.OpError{Op: "remote error", Err: tlsAlert(40)}))
-	require.Equal(t, "other", errorKind(&wrapped{"", errNoReplay}))
+	require.Equal(t, "other", errorKind(&wrapped{"", errTooLong}))
 }

@@ -36,10 +36,10 @@ func Legacy() *Strategy {
 // one strategy per throttled resource; see Limiter.
 func Adaptive() *Strategy { return limited(Standard()) }
 
-// Standard2026 returns a new strategy with what all AWS SDKs do by default
+// Standard2026 returns a new strategy with what most AWS SDKs do by default
 // since November 2026 (AWS SDKs and Tools Reference Guide, "Retry behavior"):
 // as Standard, but full jitter from 50 ms, retries that cost 14 and throttled
-// ones 5, and of the 5xx statuses only 500, 502, 503 and 504. Compared with
+// ones 5, and no statuses but 500, 502, 503, 504 and 429. Compared with
 // Standard it retries sooner, and gives up sooner when much fails. It knows
 // AWS's long polls (AWSLongPoll) and S3's errors with status 200 (S3Errors).
 func Standard2026() *Strategy {
@@ -68,8 +68,8 @@ func Standard2026DynamoDB() *Strategy {
 func Adaptive2026DynamoDB() *Strategy { return limited(Standard2026DynamoDB()) }
 
 const (
-	maxBackoff    = 20 * time.Second // all AWS SDKs
-	quotaCapacity = 500              // all AWS SDKs
+	maxBackoff    = 20 * time.Second // the same page, and that of Java 2.x
+	quotaCapacity = 500              // likewise
 	maxServerWait = 60 * time.Second // see Strategy.MaxWait
 )
 
@@ -97,7 +97,7 @@ func limited(s *Strategy) *Strategy {
 }
 
 // Mode names a mode, for flags, environment variables and configuration files.
-// The zero Mode is ModeStandard.
+// The zero Mode is ModeStandard. (Package awsconfig reads AWS's own.)
 type Mode uint8
 
 // The modes, whose names are "standard", "legacy", "adaptive", "standard2026"
@@ -121,11 +121,11 @@ var (
 	modeMakes = [...]func() *Strategy{Standard, Legacy, Adaptive, Standard2026, Adaptive2026}
 )
 
-// Strategy returns a new strategy of the mode, or nil if there is no such mode,
-// which the Transport then reports.
+// Strategy returns a new strategy of the mode. If there is no such mode, it is
+// an empty one, which Transport.Validate and RoundTrip refuse.
 func (m Mode) Strategy() *Strategy {
 	if int(m) >= len(modeMakes) {
-		return nil
+		return new(Strategy)
 	}
 	return modeMakes[m]()
 }

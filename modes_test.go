@@ -47,7 +47,7 @@ func TestModes(t *testing.T) {
 		require.Equal(t, tt.mode, m)
 	}
 	require.Len(t, modeNames, len(tests))
-	require.Nil(t, Mode(99).Strategy())
+	require.Error(t, (&Transport{Strategy: Mode(99).Strategy()}).Validate())
 }
 
 func TestModeFromOutside(t *testing.T) {

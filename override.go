@@ -13,7 +13,8 @@ type overrides struct {
 	maxAttempts int
 	idempotent  bool
 	trace       *Trace
-	err         error // a setting that makes no sense
+	noStrategy  error // why strategy can't be used, or nil
+	noAttempts  error // why maxAttempts can't be used, or nil
 
 	retried *http.Request // what a transport further out is sending again
 }
@@ -39,9 +40,9 @@ func override(ctx context.Context, change func(*overrides)) context.Context {
 // s that is nil or not valid is an error that the request returns.
 func WithStrategy(ctx context.Context, s *Strategy) context.Context {
 	return override(ctx, func(o *overrides) {
-		o.strategy = s
+		o.strategy, o.noStrategy = s, nil
 		if err := s.check("WithStrategy"); err != nil {
-			o.err = fmt.Errorf("retrip: %w", err)
+			o.noStrategy = fmt.Errorf("retrip: %w", err)
 		}
 	})
 }
@@ -57,20 +58,24 @@ func WithIdempotent(ctx context.Context) context.Context {
 // request returns.
 func WithMaxAttempts(ctx context.Context, n int) context.Context {
 	return override(ctx, func(o *overrides) {
-		if o.maxAttempts = n; n < 1 {
-			o.err = fmt.Errorf("retrip: WithMaxAttempts got %d: use 1 or more", n)
+		o.maxAttempts, o.noAttempts = n, nil
+		if n < 1 {
+			o.noAttempts = fmt.Errorf("retrip: WithMaxAttempts got %d: use 1 or more", n)
 		}
 	})
 }
 
-// marked is ctx with the sign that req is being retried. A transport further
-// in leaves that request alone, and no other: a token it fetches on the way
-// with the same context keeps its retries.
-func marked(ctx context.Context, req *http.Request) context.Context {
-	return override(ctx, func(o *overrides) { o.retried = req })
+// marked returns ctx with a sign for transports further in, which say nothing
+// until they hold the request that is being retried.
+func marked(ctx context.Context) (context.Context, *overrides) {
+	var mark *overrides
+	ctx = override(ctx, func(o *overrides) { mark = o })
+	return ctx, mark
 }
 
-// isRetry reports whether req is a retry of a transport further out.
+// isRetry reports whether req is what a transport further out is sending
+// again. A request that is made on the way with the same context, for a token
+// say, is not.
 func (o *overrides) isRetry(req *http.Request) bool {
 	return o.retried != nil && o.retried.Method == req.Method && o.retried.URL.String() == req.URL.String()
 }

@@ -3,6 +3,7 @@ package retrip
 import (
 	"bytes"
 	"compress/gzip"
+	"fmt"
 	"io"
 	"mime"
 	"net/http"
@@ -34,6 +35,11 @@ type peekedBody struct {
 	err  error // why there is nothing more after buf, or nil
 }
 
+// bodyPanic carries a panic of the body's Read to whoever reads the body.
+type bodyPanic struct{ value any }
+
+func (e *bodyPanic) Error() string { return fmt.Sprintf("the response body panicked: %v", e.value) }
+
 // peek begins to read the body of resp and puts itself in its place. The
 // caller waits for done as long as it cares to, and then calls peeked.
 func peek(resp *http.Response) *peekedBody {
@@ -50,6 +56,11 @@ func peek(resp *http.Response) *peekedBody {
 
 func (p *peekedBody) fill() {
 	defer close(p.done)
+	defer func() {
+		if value := recover(); value != nil {
+			p.err = &bodyPanic{value}
+		}
+	}()
 	for p.err == nil && len(p.buf) < readAhead && !p.stop.Load() {
 		if len(p.buf) == cap(p.buf) {
 			p.buf = slices.Grow(p.buf, min(len(p.buf), readAhead-len(p.buf)))
@@ -99,6 +110,9 @@ func (p *peekedBody) Read(b []byte) (int, error) {
 		n := copy(b, p.buf)
 		p.buf = p.buf[n:]
 		return n, nil
+	}
+	if raised, ok := p.err.(*bodyPanic); ok {
+		panic(raised.value)
 	}
 	if p.err != nil {
 		return 0, p.err

@@ -118,10 +118,10 @@ func (s *Strategy) String() string {
 // describe prints a part as its String method has it, or as its type and
 // fields: FullJitter{Base:100ms Cap:20s}.
 func describe(part any) string {
-	switch part := part.(type) {
-	case nil:
+	if isNil(part) {
 		return "nil"
-	case fmt.Stringer:
+	}
+	if part, ok := part.(fmt.Stringer); ok {
 		return part.String()
 	}
 	if t := reflect.TypeOf(part); t.Kind() == reflect.Struct {
@@ -239,7 +239,7 @@ func (s *Strategy) check(name string) error {
 		errs = append(errs, fmt.Errorf("%s.%s %s", name, field, fmt.Sprintf(format, args...)))
 	}
 	part := func(field string, part any) {
-		if v := reflect.ValueOf(part); !v.IsValid() || v.Kind() == reflect.Pointer && v.IsNil() || v.Kind() == reflect.Func && v.IsNil() {
+		if isNil(part) {
 			report(field, "is nil: set it, or take a strategy from Standard() or another mode")
 		} else if p, ok := part.(interface{ check() error }); ok {
 			if err := p.check(); err != nil {
@@ -279,4 +279,10 @@ func (s *Strategy) check(name string) error {
 		part("Quota", s.Quota)
 	}
 	return errors.Join(errs...)
+}
+
+// isNil reports whether an interface holds nothing, or a nil pointer or func.
+func isNil(part any) bool {
+	v := reflect.ValueOf(part)
+	return !v.IsValid() || (v.Kind() == reflect.Pointer || v.Kind() == reflect.Func) && v.IsNil()
 }

@@ -16,38 +16,48 @@ type attemptLimit struct {
 	over   *AttemptTimeoutError
 }
 
-func startLimit(parent context.Context, after time.Duration) *attemptLimit {
+func newLimit(parent context.Context, after time.Duration) *attemptLimit {
 	l := &attemptLimit{over: &AttemptTimeoutError{After: after}}
 	l.ctx, l.cancel = context.WithCancelCause(parent)
-	l.timer = time.AfterFunc(after, func() { l.cancel(l.over) })
 	return l
+}
+
+// start begins the timing, when the attempt is about to be sent.
+func (l *attemptLimit) start() {
+	l.timer = time.AfterFunc(l.over.After, func() { l.cancel(l.over) })
 }
 
 // settle ends the timing of an attempt with its outcome. The caller may read
 // the response's body for as long as it likes: the attempt's context lives
 // until the body has ended or is closed.
 func (l *attemptLimit) settle(resp *http.Response, err error) (*http.Response, error) {
-	l.timer.Stop()
+	if !l.timer.Stop() {
+		<-l.ctx.Done() // the timer has fired, and its goroutine may be on its way
+	}
 	if errors.Is(context.Cause(l.ctx), l.over) {
 		if resp != nil && resp.Body != nil {
 			_ = resp.Body.Close() // its context is gone
 		}
 		resp, err = nil, l.over
 	}
-	if resp == nil || resp.Body == nil {
+	switch {
+	case resp == nil || resp.Body == nil || resp.Body == http.NoBody:
 		l.cancel(nil)
-		return resp, err
+	case resp.StatusCode == http.StatusSwitchingProtocols:
+		// The body is the connection, with methods nobody can list. Its context
+		// goes when the caller's does.
+	default:
+		resp.Body = &limitedBody{resp.Body, l.cancel}
 	}
-	body := &limitedBody{resp.Body, l.cancel}
-	if w, ok := resp.Body.(io.Writer); ok { // 101 Switching Protocols
-		resp.Body = struct {
-			*limitedBody
-			io.Writer
-		}{body, w}
-	} else {
-		resp.Body = body
+	return resp, err
+}
+
+// stop ends an attempt that is not sent after all.
+func (l *attemptLimit) stop() {
+	if l.timer != nil {
+		l.timer.Stop()
 	}
-	return resp, nil
+	l.cancel(nil)
 }
 
 // A limitedBody releases its attempt's context when it has ended.

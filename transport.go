@@ -23,7 +23,8 @@ import (
 // one and keep it, since its quotas and connections live in it.
 type Transport struct {
 	// Base sends the attempts. nil is a pooled go-cleanhttp transport of this
-	// Transport's own: nobody else's connections hang on it.
+	// Transport's own: nobody else's connections hang on it. Its response
+	// bodies must allow a Close during a Read, as net/http's do.
 	Base http.RoundTripper
 
 	// Strategy, if set, decides for all requests. Otherwise each key has one of
@@ -57,8 +58,9 @@ type Transport struct {
 
 	// Prepare is called for every attempt, the first included, with a clone of
 	// the request that it may change, to sign it for example. An error ends the
-	// call. Being the base's caller, it sees each hop of a redirect: look at the
-	// host before adding a secret.
+	// call. To read the body it uses Request.GetBody; if it replaces Body, it
+	// replaces GetBody too. It sees each hop of a redirect: look at the host
+	// before adding a secret.
 	Prepare func(*http.Request, Prep) error
 
 	// Observe is told of each attempt; see Event. It is called in the
@@ -94,17 +96,17 @@ type Prep struct {
 func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	t.setUp()
 	c := call{t: t, attempt: Attempt{Request: req}}
+	defer c.panicked()
 
 	// 1. Resolve: who decides for this request, and can its body be sent again?
+	// (keys.go, body.go)
 	if err := c.resolve(); err != nil {
+		c.ended = true
 		closeBody(req)
 		return nil, err
 	}
-	if c.alone {
-		return t.base.RoundTrip(req)
-	}
 	for {
-		// 2. Admit: wait for a permit, where a limiter gives them out.
+		// 2. Admit: wait for a permit, where a limiter gives them out. (adaptive.go)
 		if reason, err := c.admit(); reason != 0 {
 			return nil, c.stop(reason, err)
 		}
@@ -112,15 +114,15 @@ func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 		if reason, err := c.send(); reason != 0 {
 			return nil, c.stop(reason, err)
 		}
-		// 4. Judge: what does the outcome mean, and will a retry follow?
+		// 4. Judge: what does the outcome mean, and will a retry follow? (judge.go)
 		retry := c.judge()
-		// 5. Observe.
+		// 5. Observe. (event.go)
 		c.observe(!retry)
 		if !retry {
 			return c.conclude()
 		}
-		// 6. Discard the response, while we
-		// 7. wait.
+		// 6. Discard the response (discard.go), while we
+		// 7. wait. (wait.go)
 		if err := c.wait(c.discard()); err != nil {
 			return nil, c.stop(Cancelled, err)
 		}
@@ -139,7 +141,6 @@ type call struct {
 	replay   *replay       // nil if the body is none or can be reopened
 	body     io.ReadCloser // opened for the coming attempt, not yet handed to the base
 
-	alone       bool // a retry of a transport further out: sent as it is
 	clocked     bool
 	repeatable  bool
 	maxAttempts int
@@ -152,9 +153,10 @@ type call struct {
 	admitWait time.Duration
 	verdict   verdict
 	reason    Reason
+	ended     bool // by a return, not a panic
 
 	// The wait for the next one.
-	pause  time.Duration
+	delay  time.Duration
 	from   string
 	own    time.Duration // the backoff's share
 	hinted time.Duration // what servers asked for so far
@@ -190,13 +192,13 @@ func (c *call) resolve() error {
 	c.ctx = req.Context()
 	o := overridesOf(c.ctx)
 	if o != nil {
-		if c.alone = o.isRetry(req); c.alone {
-			return nil
-		}
-		if o.err != nil {
-			return o.err
+		if err := cmp.Or(o.noStrategy, o.noAttempts); err != nil {
+			return err
 		}
 		c.strategy, c.maxAttempts, c.repeatable, c.trace = o.strategy, o.maxAttempts, o.idempotent, o.trace
+		if o.isRetry(req) {
+			c.maxAttempts = 1 // a transport further out is retrying it already
+		}
 	}
 	if err := c.resolveStrategy(); err != nil {
 		return err
@@ -233,7 +235,10 @@ func (c *call) resolveStrategy() error {
 		key = HostKey(req)
 	}
 	c.entry = t.keys.find(key, t.newEntry)
-	c.strategy = cmp.Or(c.strategy, c.entry.strategy)
+	if c.strategy != nil {
+		return nil
+	}
+	c.strategy = c.entry.strategy
 	return c.entry.err
 }
 
@@ -283,8 +288,8 @@ func (c *call) queue(p *place, joined time.Time) (Reason, error) {
 		}
 		if reason != 0 {
 			limiter.leave(p)
-			c.pause, c.from = expected, "limiter"
-			return reason, fmt.Errorf("retrip: the send-rate limiter asks for a wait of %v", expected)
+			c.delay, c.from = expected, "limiter"
+			return reason, fmt.Errorf("the send-rate limiter asked for %v after a wait of %v", expected, now.Sub(joined))
 		}
 		if err := pause(c.attempt.Request, wait, p.wake); err != nil {
 			limiter.leave(p)
@@ -294,124 +299,14 @@ func (c *call) queue(p *place, joined time.Time) (Reason, error) {
 	}
 }
 
-// send makes the attempt and notes its outcome.
-func (c *call) send() (Reason, error) {
-	out, reason, err := c.outgoing()
-	if reason != 0 {
-		return reason, err
-	}
-	a := &c.attempt
-	*a = Attempt{Number: a.Number + 1, Request: a.Request, Sent: a.Sent}
-	c.body, c.paid = nil, false
-
-	a.Response, a.Err = keepContract(c.t.base.RoundTrip(out))
-	if c.limit != nil {
-		a.Response, a.Err = c.limit.settle(a.Response, a.Err)
-	}
-	if a.Response != nil && out != a.Request {
-		a.Response.Request = a.Request
-	}
-	if c.clocked {
-		a.Done = time.Now()
-	}
-	return 0, nil
-}
-
-// outgoing is the request to send: the caller's own the first time, if nothing
-// about it has to differ, and otherwise a copy.
-func (c *call) outgoing() (*http.Request, Reason, error) {
-	t, req := c.t, c.attempt.Request
-	first := c.attempt.Number == 0
-	if first && c.replay == nil && t.Prepare == nil && t.AttemptTimeout == 0 {
-		return req, 0, nil
-	}
-	ctx := c.ctx
-	if !first {
-		ctx = marked(ctx, req)
-	}
-	if t.AttemptTimeout > 0 {
-		c.limit = startLimit(ctx, t.AttemptTimeout)
-		ctx = c.limit.ctx
-	}
-	out := req.WithContext(ctx)
-	if t.Prepare != nil {
-		out = req.Clone(ctx)
-	}
-	if c.replay != nil {
-		body, err := c.replay.open(ctx)
-		if err != nil {
-			return nil, BodyNotReplayable, err
-		}
-		c.body = body
-		out.GetBody = c.replay.opener(ctx) // for replays of the base's own, as over HTTP/2
-	}
-	if hasBody(req) {
-		out.Body = c.body
-	}
-	if t.Prepare != nil {
-		c.signed = c.entry.skew.offset()
-		prep := Prep{Number: c.attempt.Number + 1, Skew: c.signed, Last: c.verdict.class}
-		if err := t.Prepare(out, prep); err != nil {
-			return nil, PrepareFailed, err
-		}
-	}
-	return out, 0, nil
-}
-
-// keepContract makes one of two outcomes of whatever the base returned.
-func keepContract(resp *http.Response, err error) (*http.Response, error) {
-	switch {
-	case err != nil && resp != nil:
-		if resp.Body != nil {
-			_ = resp.Body.Close() // the error decides, and nobody will read it
-		}
-		return nil, err
-	case err == nil && resp == nil:
-		return nil, &baseError{"the base RoundTripper returned neither a response nor an error"}
-	}
-	return resp, err
-}
-
-// observe tells who wants to know.
-func (c *call) observe(final bool) {
-	if c.t.Observe == nil && c.trip == nil {
-		return
-	}
-	a := &c.attempt
-	e := Event{
-		Request: a.Request, Attempt: a.Number, Class: c.verdict.class, Code: c.code(), Err: cmp.Or(a.Err, c.obstacle),
-		Reason: c.reason, Final: final, Wait: c.pause, WaitFrom: c.from, AdmitWait: c.admitWait,
-		Tokens: c.strategy.tokens(), Sent: a.Sent, Done: a.Done, Elapsed: time.Since(c.begun),
-	}
-	if c.entry != nil {
-		e.Key = c.entry.key
-	}
-	if a.Response != nil {
-		e.Status = a.Response.StatusCode
-	}
-	if c.trip != nil {
-		c.trace.add(c.trip, e)
-	}
-	if c.t.Observe != nil {
-		c.t.Observe(e)
-	}
-}
-
-// code is the attempt's error code if a classifier lists it.
-func (c *call) code() string {
-	if c.verdict.byCode {
-		return c.attempt.Code
-	}
-	return ""
-}
-
 // conclude ends a call whose last attempt was sent. A long poll that is refused
 // a retry by the quota waits all the same, with the answer in its hand.
 func (c *call) conclude() (*http.Response, error) {
+	c.ended = true
 	c.closeBody()
 	a := &c.attempt
 	if c.reason == QuotaSpent {
-		_ = pause(a.Request, c.pause, nil) // cut short, too, it gives the answer back
+		_ = pause(a.Request, c.delay, nil) // cut short, too, it gives the answer back
 	}
 	if a.Err == nil {
 		return a.Response, nil
@@ -423,7 +318,7 @@ func (c *call) conclude() (*http.Response, error) {
 		return nil, c.failure(a.Err, c.last)
 	}
 	if c.obstacle != nil {
-		return nil, c.failure(errors.Join(a.Err, c.obstacle), failure{})
+		return nil, c.failure(fmt.Errorf("%w; %w", a.Err, c.obstacle), failure{})
 	}
 	return nil, c.failure(a.Err, failure{})
 }
@@ -431,21 +326,39 @@ func (c *call) conclude() (*http.Response, error) {
 // stop ends a call whose next attempt will not be sent, and gives back all
 // that was at hand for it.
 func (c *call) stop(reason Reason, err error) error {
-	if c.paid {
-		c.limiter.giveBack()
-	}
-	c.strategy.give(c.cost)
+	c.ended = true
+	c.giveBack()
 	if reason != WaitOverCap && reason != WaitOverDeadline {
-		c.pause, c.from = 0, ""
+		c.delay, c.from = 0, ""
 	}
-	if c.limit != nil {
-		c.limit.cancel(nil)
-	}
-	c.closeBody()
 	c.reason, c.verdict, c.admitWait = reason, verdict{}, 0
 	c.attempt = Attempt{Number: c.attempt.Number, Request: c.attempt.Request, Err: err}
 	c.observe(true)
 	return c.failure(err, c.last)
+}
+
+// panicked cleans up after code of the user's that panicked, since an
+// http.Server, for one, goes on after that.
+func (c *call) panicked() {
+	if c.ended || c.strategy == nil {
+		return
+	}
+	if resp := c.attempt.Response; resp != nil && resp.Body != nil {
+		go func() { _ = resp.Body.Close() }() // which may wait for the network
+	}
+	c.giveBack()
+}
+
+// giveBack returns what was at hand for an attempt that is not sent.
+func (c *call) giveBack() {
+	if c.paid {
+		c.limiter.giveBack()
+	}
+	c.strategy.give(c.cost)
+	if c.limit != nil {
+		c.limit.stop()
+	}
+	c.closeBody()
 }
 
 // failure is the error of a call that ends without a response. last is what
@@ -469,6 +382,8 @@ func (c *call) closeBody() {
 		c.body = nil
 	}
 	if c.replay != nil {
-		c.replay.finish()
+		if closing := c.replay.finish(); closing != nil { // as good as at once, unless it blocks
+			_ = pause(c.attempt.Request, discardTime, closing)
+		}
 	}
 }

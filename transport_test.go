@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -409,6 +410,31 @@ func TestStackedTransportsAdd(t *testing.T) {
 	})
 }
 
+// The inner transport leaves the retrying to the outer one, and nothing else.
+func TestInnerTransportStillDoesItsDuty(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		base := script(status(503), status(503), status(503), hangs(), status(200))
+		var observed int
+		inner := &Transport{Base: base, AttemptTimeout: time.Second, Observe: func(Event) { observed++ },
+			Prepare: func(req *http.Request, _ Prep) error {
+				req.Header.Set("Authorization", "signed")
+				return nil
+			}}
+		outer := &Transport{Base: inner, Prepare: func(req *http.Request, p Prep) error {
+			req.URL.RawQuery = "attempt=" + strconv.Itoa(p.Number) // what marks a retry is what is sent
+			return nil
+		}}
+		resp, err := get(t.Context(), outer)
+		require.NoError(t, err)
+		require.Equal(t, 200, resp.StatusCode)
+		require.Len(t, base.sent(), 3+2)
+		require.Equal(t, 5, observed)
+		for _, sent := range base.sent() {
+			require.Equal(t, "signed", sent.Header.Get("Authorization"))
+		}
+	})
+}
+
 // A token fetched inside the base, with the same context, is another request.
 func TestInnerRequestsKeepTheirRetries(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -467,6 +493,9 @@ func TestRequestsThatMakeNoSense(t *testing.T) {
 		{"no URL", func(r *http.Request) { r.URL = nil }, "retrip: Request.URL is nil: build the request with http.NewRequestWithContext"},
 		{"no header", func(r *http.Request) { r.Header = nil }, "retrip: Request.Header is nil: build the request with http.NewRequestWithContext"},
 		{"no attempts", func(r *http.Request) { *r = *r.WithContext(WithMaxAttempts(r.Context(), 0)) }, "retrip: WithMaxAttempts got 0: use 1 or more"},
+		{"odd strategy", func(r *http.Request) {
+			*r = *r.WithContext(WithMaxAttempts(WithStrategy(WithMaxAttempts(r.Context(), 0), new(Strategy)), 2))
+		}, "retrip: WithStrategy.MaxAttempts is 0: use 1 for no retries, or more\nWithStrategy.Backoff is nil: set it, or take a strategy from Standard() or another mode"},
 		{"nil strategy", func(r *http.Request) { *r = *r.WithContext(WithStrategy(r.Context(), nil)) }, "retrip: WithStrategy is nil: use Standard() or another mode"},
 	}
 	for _, tt := range tests {
@@ -501,6 +530,7 @@ func TestValidate(t *testing.T) {
 		{&Transport{AttemptTimeout: -1}, "retrip: Transport.AttemptTimeout is -1ns: use 0 for none, or more"},
 		{&Transport{ReplayBuffer: -1}, "retrip: Transport.ReplayBuffer is -1: use 0 for 1048576, or more"},
 		{&Transport{Base: (*http.Transport)(nil)}, "retrip: Transport.Base is a nil *http.Transport: leave the field nil, or set the transport to wrap"},
+		{&Transport{Base: roundTripFunc(nil)}, "retrip: Transport.Base is a nil retrip.roundTripFunc: leave the field nil, or set the transport to wrap"},
 		{self, "retrip: Transport.Base is the Transport itself: leave it nil, or set the transport to wrap"},
 		{&Transport{Strategy: Standard(), PerKey: func(string) *Strategy { return nil }}, "retrip: Transport.Strategy and PerKey are both set: leave one nil"},
 		{&Transport{Strategy: &Strategy{}}, "retrip: Transport.Strategy.MaxAttempts is 0: use 1 for no retries, or more\nStrategy.Backoff is nil: set it, or take a strategy from Standard() or another mode"},

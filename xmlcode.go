@@ -3,7 +3,6 @@ package retrip
 import (
 	"bytes"
 	"encoding/xml"
-	"strings"
 )
 
 // xmlBodyCode finds the code in an XML document: the first of Error/Code,
@@ -99,8 +98,7 @@ const (
 )
 
 // xmlTag is what body, which begins with '<', has up to the end of that markup.
-// A document type is broken: no error has one, and its entities are a trap. So
-// is any encoding but UTF-8, which nobody here can read.
+// A document type is broken: no error has one, and its entities are a trap.
 func xmlTag(body []byte) (tag []byte, kind tagKind) {
 	until := func(end string, kind tagKind) ([]byte, tagKind) {
 		if i := bytes.Index(body, []byte(end)); i >= 0 {
@@ -116,12 +114,7 @@ func xmlTag(body []byte) (tag []byte, kind tagKind) {
 	case bytes.HasPrefix(body, []byte("<!")):
 		return nil, brokenTag
 	case bytes.HasPrefix(body, []byte("<?")):
-		tag, kind = until("?>", otherTag)
-		if _, encoding, ok := bytes.Cut(tag, []byte("encoding=")); ok &&
-			!strings.EqualFold(strings.Trim(string(encoding[:min(len(encoding), len(`"UTF-8"`))]), `"'`), "utf-8") {
-			return nil, brokenTag
-		}
-		return tag, kind
+		return until("?>", otherTag)
 	case bytes.HasPrefix(body, []byte("</")):
 		return until(">", endTag)
 	}

@@ -1,0 +1,256 @@
+package retrip
+
+import (
+	"context"
+	"io"
+	"net/http"
+	"syscall"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// What each outcome costs and gives back, through the transport.
+func TestTokens(t *testing.T) {
+	tests := []struct {
+		name  string
+		make  func() *Strategy
+		start int
+		steps []step
+		left  int
+	}{
+		{"first success", Standard, 10, []step{status(200)}, 11},
+		{"redirect", Standard, 10, []step{status(302)}, 11},
+		{"failure for good", Standard, 10, []step{status(404)}, 10},
+		{"retry that succeeds", Standard, 10, []step{status(503), status(200)}, 10},
+		{"retry that fails for good", Standard, 10, []step{status(503), status(404)}, 5},
+		{"throttled", Standard, 10, []step{status(429), status(404)}, 5},
+		{"throttled, legacy", Legacy, 10, []step{status(429), status(404)}, 10},
+		{"throttled, legacy, success", Legacy, 10, []step{status(429), status(200)}, 11},
+		{"2026", Standard2026, 20, []step{status(503), status(404)}, 6},
+		{"2026, throttled", Standard2026, 20, []step{status(429), status(404)}, 15},
+		{"2026, not enough", Standard2026, 13, []step{status(503), status(200)}, 13},
+	}
+	for _, tt := range tests {
+		synctest.Test(t, func(t *testing.T) {
+			s := tt.make()
+			s.take(500 - tt.start)
+			_, err := get(t.Context(), &Transport{Base: script(tt.steps...), Strategy: s})
+			require.NoError(t, err)
+			require.Equal(t, tt.left, s.tokens(), tt.name)
+		})
+	}
+}
+
+// What a Backoff is told, and that it can't send a request to sleep for ever.
+func TestRetryIsTold(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var told []Retry
+		s := longest(Standard())
+		s.MaxAttempts = 4
+		s.ThrottleBackoff = nil
+		s.Backoff = BackoffFunc(func(r Retry) (time.Duration, bool) {
+			told = append(told, r)
+			return time.Duration(r.Index-1) * time.Second, true // negative at first
+		})
+		base := script(status(503), status(429), func(req *http.Request) (*http.Response, error) {
+			time.Sleep(time.Minute)
+			return nil, errReset
+		}, status(200))
+		_, err := get(t.Context(), &Transport{Base: base, Strategy: s})
+		require.NoError(t, err)
+		require.Equal(t, []Retry{
+			{Index: 0, Class: Transient, Rand: 1},
+			{Index: 1, Class: Throttled, Rand: 1},
+			{Index: 2, Class: Transient, Rand: 1, Elapsed: time.Minute},
+		}, told)
+		s.Backoff = DecorrelatedJitter{Base: time.Second}
+		base = script(status(503))
+		_, err = get(t.Context(), &Transport{Base: base, Strategy: s})
+		require.NoError(t, err)
+		require.Equal(t, milliseconds(3000, 9000, 27000), base.waits(), "each from the one before")
+	})
+}
+
+func TestBackoffThatStops(t *testing.T) {
+	ctx, trace := WithTrace(t.Context())
+	s := Standard()
+	s.Backoff = BackoffFunc(func(Retry) (time.Duration, bool) { return 0, false })
+	resp, err := get(ctx, &Transport{Base: script(status(503)), Strategy: s})
+	require.NoError(t, err)
+	require.Equal(t, 503, resp.StatusCode)
+	require.Equal(t, BackoffStopped, trace.Trips()[0][0].Reason)
+}
+
+// Of several reasons the first in order is told.
+func TestOrderOfReasons(t *testing.T) {
+	reason := func(transport *Transport, req *http.Request) Reason {
+		ctx, trace := WithTrace(req.Context())
+		resp, err := transport.RoundTrip(req.WithContext(ctx))
+		if err == nil {
+			_ = resp.Body.Close()
+		}
+		return trace.Trips()[0][0].Reason
+	}
+	s := Standard()
+	s.MaxAttempts, s.Quota = 1, NewBucket(0)
+	require.Equal(t, NotRetryable, reason(&Transport{Base: script(status(404)), Strategy: s}, newRequest(t, "POST", opaque("x"))))
+	require.Equal(t, NotRepeatable, reason(&Transport{Base: script(status(503)), Strategy: s}, newRequest(t, "POST", opaque("x"))))
+	require.Equal(t, AttemptsSpent, reason(&Transport{Base: script(status(503)), Strategy: s}, newRequest(t, "PUT", opaque("x"))))
+	s = s.Clone()
+	s.MaxAttempts = 2
+	require.Equal(t, BodyNotReplayable, reason(&Transport{Base: script(status(503, "Retry-After: 99")), Strategy: s, ReplayBuffer: 1}, newRequest(t, "PUT", opaque("long"))))
+	require.Equal(t, WaitOverCap, reason(&Transport{Base: script(status(503, "Retry-After: 99")), Strategy: s}, newRequest(t, "GET", nil)))
+	require.Equal(t, QuotaSpent, reason(&Transport{Base: script(status(503)), Strategy: s}, newRequest(t, "GET", nil)))
+}
+
+func TestWaitsAtTheirBounds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		base := script(status(503, "Retry-After: 60"), status(200))
+		_, err := get(t.Context(), &Transport{Base: base})
+		require.NoError(t, err)
+		require.Len(t, base.sent(), 2, "the cap itself is allowed")
+
+		s := Standard()
+		s.Backoff = Constant{Wait: time.Second}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		base = script(status(503))
+		_, err = get(ctx, &Transport{Base: base, Strategy: s})
+		require.NoError(t, err)
+		require.Len(t, base.sent(), 1, "at the deadline it is too late")
+	})
+}
+
+// The limiter's queue counts before a retry is begun: the answer is kept.
+func TestQueueIsPartOfTheWait(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		strategy := func() *Strategy {
+			s := longest(Adaptive())
+			s.Limiter.update(time.Now(), true)
+			time.Sleep(2 * time.Second) // then the first attempt may go, and the next at least half a second later
+			return s
+		}
+		s := strategy()
+		ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
+		defer cancel()
+		start := time.Now()
+		resp, err := get(ctx, &Transport{Base: script(status(503)), Strategy: s})
+		require.NoError(t, err)
+		require.Equal(t, 503, resp.StatusCode)
+		require.Zero(t, time.Since(start), "the backoff alone would fit, the queue does not")
+
+		s = strategy()
+		s.MaxAdmitWait = 300 * time.Millisecond
+		trail, trace := WithTrace(t.Context())
+		resp, err = get(trail, &Transport{Base: script(status(503)), Strategy: s})
+		require.NoError(t, err)
+		require.Equal(t, 503, resp.StatusCode)
+		e := trace.Trips()[0][0]
+		require.Equal(t, WaitOverCap, e.Reason)
+		require.Equal(t, "limiter", e.WaitFrom)
+	})
+}
+
+// A permit that an attempt does not use goes to the next.
+func TestPermitsComeBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := Adaptive()
+		s.Limiter.update(time.Now(), true)
+		time.Sleep(2 * time.Second)
+		fail := true
+		transport := &Transport{Base: script(status(200)), Strategy: s, Prepare: func(*http.Request, Prep) error {
+			if fail {
+				return io.ErrNoProgress
+			}
+			return nil
+		}}
+		start := time.Now()
+		_, err := get(t.Context(), transport)
+		require.ErrorIs(t, err, PrepareFailed)
+		fail = false
+		_, err = get(t.Context(), transport)
+		require.NoError(t, err)
+		require.Zero(t, time.Since(start))
+		_, err = get(t.Context(), transport)
+		require.NoError(t, err)
+		require.NotZero(t, time.Since(start), "used once, it is gone")
+	})
+}
+
+// A response below 400 that a rule calls a failure has its times, too.
+func TestFailuresBelow400(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := Standard()
+		s.MaxAttempts = 9
+		s.Classifiers = append([]Classifier{OnStatus(Transient, 202)}, s.Classifiers...)
+		s.Backoff = Constant{Wait: time.Second, Period: 3 * time.Second}
+		base := script(status(202))
+		_, err := get(t.Context(), &Transport{Base: base, Strategy: s})
+		require.NoError(t, err)
+		require.Len(t, base.sent(), 4)
+
+		base = script(status(202, "Retry-After: "+time.Now().Add(5*time.Second).UTC().Format(http.TimeFormat)), status(200))
+		_, err = get(t.Context(), &Transport{Base: base, Strategy: s})
+		require.NoError(t, err)
+		require.InDelta(t, 5, base.waits()[0].Seconds(), 4.1)
+		require.Greater(t, base.waits()[0], time.Second-1)
+	})
+}
+
+// Verdicts that make no sense count as permanent.
+func TestOddVerdicts(t *testing.T) {
+	for _, class := range []Class{Class(77), NeedsBody, Unknown} {
+		s := &Strategy{MaxAttempts: 3, Backoff: Constant{}, Classifiers: []Classifier{ClassifierFunc(func(Attempt) Class { return class })}}
+		base := script(status(503))
+		_, err := get(t.Context(), &Transport{Base: base, Strategy: s})
+		require.NoError(t, err)
+		require.Len(t, base.sent(), 1)
+	}
+	s := Standard()
+	s.Classifiers = append([]Classifier{OnError(Success, syscall.ECONNRESET)}, s.Classifiers...)
+	ctx, trace := WithTrace(t.Context())
+	_, err := get(ctx, &Transport{Base: script(fails(errReset)), Strategy: s})
+	require.ErrorIs(t, err, syscall.ECONNRESET)
+	require.Equal(t, NotRetryable, trace.Trips()[0][0].Reason)
+}
+
+// An answer that comes as the caller gives up is still an answer.
+func TestAnswerOfACancelledRequest(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	base := script(func(req *http.Request) (*http.Response, error) {
+		cancel()
+		return status(503)(req)
+	})
+	resp, err := get(ctx, &Transport{Base: base})
+	require.NoError(t, err)
+	require.Equal(t, 503, resp.StatusCode)
+	require.Len(t, base.sent(), 1)
+}
+
+func TestLongPollWaitsWithItsAnswer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for target, wait := range map[string]time.Duration{
+			"AmazonSQS.ReceiveMessage":                  50 * time.Millisecond,
+			"AWSStepFunctions.GetActivityTask":          50 * time.Millisecond,
+			"SimpleWorkflowService.PollForActivityTask": 50 * time.Millisecond,
+			"SimpleWorkflowService.PollForDecisionTask": 50 * time.Millisecond,
+			"AmazonSQS.SendMessage":                     0,
+			"DynamoDB_20120810.ReceiveMessage":          0,
+		} {
+			s := longest(Standard2026())
+			s.Quota = NewBucket(0)
+			req := newRequest(t, "GET", nil)
+			req.Header.Set("X-Amz-Target", target)
+			start := time.Now()
+			resp, err := (&Transport{Base: script(answer(503, "no work")), Strategy: s}).RoundTrip(req)
+			require.NoError(t, err)
+			require.Equal(t, wait, time.Since(start), target)
+			body, err := io.ReadAll(resp.Body)
+			require.NoError(t, err)
+			require.Equal(t, "no work", string(body))
+		}
+	})
+}

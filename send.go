@@ -1,0 +1,122 @@
+package retrip
+
+import (
+	"errors"
+	"io"
+	"net/http"
+	"time"
+)
+
+// send makes the attempt and notes its outcome.
+func (c *call) send() (Reason, error) {
+	out, reason, err := c.outgoing()
+	if reason != 0 {
+		return reason, err
+	}
+	a := &c.attempt
+	*a = Attempt{Number: a.Number + 1, Request: a.Request, Sent: a.Sent}
+	c.body, c.paid = nil, false
+
+	a.Response, a.Err = keepContract(c.t.base.RoundTrip(out))
+	if c.limit != nil {
+		a.Response, a.Err = c.limit.settle(a.Response, a.Err)
+	}
+	if a.Response != nil && out != a.Request {
+		a.Response.Request = a.Request
+	}
+	if c.clocked {
+		a.Done = time.Now()
+	}
+	return 0, nil
+}
+
+// outgoing is the request to send: the caller's own the first time, if nothing
+// about it has to differ, and otherwise a copy.
+func (c *call) outgoing() (*http.Request, Reason, error) {
+	t, req := c.t, c.attempt.Request
+	first := c.attempt.Number == 0
+	if first && c.replay == nil && t.Prepare == nil && t.AttemptTimeout == 0 {
+		return req, 0, nil
+	}
+	ctx := c.ctx
+	var mark *overrides
+	if !first {
+		ctx, mark = marked(ctx)
+	}
+	if t.AttemptTimeout > 0 {
+		c.limit = newLimit(ctx, t.AttemptTimeout)
+		ctx = c.limit.ctx
+	}
+	out := req.WithContext(ctx)
+	if c.replay != nil {
+		out.GetBody = c.replay.opener(ctx)
+		body, err := out.GetBody()
+		if err != nil {
+			return nil, BodyNotReplayable, err
+		}
+		c.body = body
+	}
+	if hasBody(req) {
+		out.Body = c.body
+	}
+	if t.Prepare != nil {
+		var err error
+		if out, err = c.prepare(out); err != nil {
+			if cause := cancellation(req); cause != nil {
+				return nil, Cancelled, cause
+			}
+			return nil, PrepareFailed, err
+		}
+		c.attempt.Sent = time.Now() // Prepare may have taken a while
+	}
+	if c.limit != nil {
+		c.limit.start()
+	}
+	if mark != nil {
+		mark.retried = out
+	}
+	return out, 0, nil
+}
+
+// prepare lets Prepare have its way with a copy of its own.
+func (c *call) prepare(req *http.Request) (*http.Request, error) {
+	out := req.Clone(req.Context())
+	out.Trailer = req.Trailer // which the caller fills while the body is read
+	c.signed = c.entry.skew.offset()
+	err := c.t.Prepare(out, Prep{Number: c.attempt.Number + 1, Skew: c.signed, Last: c.verdict.class})
+	switch ours := c.body; {
+	case err != nil:
+		return nil, err
+	case ours == nil || out.Body == ours:
+	case out.Body == nil:
+		out.Body = replacedBody{http.NoBody, ours}
+	default:
+		out.Body = replacedBody{out.Body, ours}
+	}
+	return out, nil
+}
+
+// keepContract makes one of two outcomes of whatever the base returned.
+func keepContract(resp *http.Response, err error) (*http.Response, error) {
+	switch {
+	case err != nil && resp != nil:
+		if resp.Body != nil {
+			_ = resp.Body.Close() // the error decides, and nobody will read it
+		}
+		return nil, err
+	case err == nil && resp == nil:
+		return nil, &baseError{"the base RoundTripper returned neither a response nor an error"}
+	}
+	return resp, err
+}
+
+// A replacedBody closes the body that Prepare found along with the one that it
+// put in its place.
+type replacedBody struct {
+	io.ReadCloser
+	original io.Closer
+}
+
+func (b replacedBody) Close() error {
+	return errors.Join(b.ReadCloser.Close(), b.original.Close())
+}

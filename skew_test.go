@@ -1,0 +1,54 @@
+package retrip
+
+import (
+	"net/http"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestMeasureSkew(t *testing.T) {
+	sent := time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
+	date := func(offset time.Duration) string { return sent.Add(offset).Format(http.TimeFormat) }
+	tests := []struct {
+		name string
+		date string
+		age  string
+		took time.Duration
+		tls  bool
+		want time.Duration
+		ok   bool
+	}{
+		{"in step", date(time.Second), "", 2 * time.Second, true, 0, true},
+		{"ahead", date(301 * time.Second), "", 2 * time.Second, true, 300 * time.Second, true},
+		{"behind", date(-299 * time.Second), "", 2 * time.Second, true, -300 * time.Second, true},
+		{"out of a cache", date(-time.Hour), "3600", 2 * time.Second, true, 0, false},
+		{"no date", "", "", 2 * time.Second, true, 0, false},
+		{"not a date", "today", "", 2 * time.Second, true, 0, false},
+		{"from anybody", date(301 * time.Second), "", 2 * time.Second, false, 0, false},
+		{"a quarter of an hour", date(450 * time.Second), "", 15 * time.Minute, true, 0, true},
+		{"longer", date(450 * time.Second), "", 15*time.Minute + 1, true, 0, false},
+		{"a day", date(24 * time.Hour), "", 0, true, 24 * time.Hour, true},
+		{"more than a day", date(24*time.Hour + time.Second), "", 0, true, 0, false},
+		{"year 9999", "Fri, 31 Dec 9999 23:59:59 GMT", "", 0, true, 0, false},
+		{"year 1", "Mon, 01 Jan 0001 00:00:00 GMT", "", 0, true, 0, false},
+	}
+	for _, tt := range tests {
+		resp := &http.Response{Header: http.Header{}}
+		resp.Header.Set("Date", tt.date)
+		if tt.age != "" {
+			resp.Header.Set("Age", tt.age)
+		}
+		if tt.tls {
+			resp.TLS = tlsState
+		}
+		got, ok := measureSkew(Attempt{Response: resp, Sent: sent, Done: sent.Add(tt.took)})
+		require.Equal(t, tt.ok, ok, tt.name)
+		if ok {
+			require.Equal(t, tt.want, got, tt.name)
+		}
+	}
+	_, ok := measureSkew(Attempt{})
+	require.False(t, ok)
+}

@@ -1,0 +1,71 @@
+package retrip
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"time"
+)
+
+// wait sleeps until the retry is due. A response that is still being discarded
+// then gets the rest of its time and is closed, on the side: closing may
+// itself wait for the network.
+func (c *call) wait(d *discarding) error {
+	err := pause(c.attempt.Request, c.delay, nil)
+	if d == nil {
+		return err
+	}
+	if err == nil && c.delay < discardTime {
+		err = pause(c.attempt.Request, discardTime-c.delay, d.done)
+	}
+	select {
+	case <-d.done:
+	default:
+		go d.close()
+	}
+	return err
+}
+
+var errRequestCancel = errors.New("retrip: Request.Cancel was closed")
+
+// pause is the one place that sleeps: for d, or without end if d is negative.
+// It returns early if wake gets a value or is closed, and with an error if the
+// caller cancels the request.
+func pause(req *http.Request, d time.Duration, wake <-chan struct{}) error {
+	if d == 0 {
+		return cancellation(req)
+	}
+	var due <-chan time.Time
+	if d > 0 {
+		timer := time.NewTimer(d)
+		defer timer.Stop()
+		due = timer.C
+	}
+	select {
+	case <-due:
+	case <-wake:
+	case <-req.Context().Done():
+	case <-cancelled(req):
+	}
+	return cancellation(req)
+}
+
+// cancellation is why the caller no longer wants the request, or nil.
+func cancellation(req *http.Request) error {
+	if req.Context().Err() != nil {
+		return context.Cause(req.Context())
+	}
+	select {
+	case <-cancelled(req):
+		return errRequestCancel
+	default:
+		return nil
+	}
+}
+
+// cancelled is the deprecated channel that http.Client.Timeout still uses over
+// transports other than net/http's.
+func cancelled(req *http.Request) <-chan struct{} {
+	//lint:ignore SA1019 deprecated for callers, not for transports
+	return req.Cancel
+}
