@@ -60,8 +60,9 @@ type Attempt struct {
 	Response *http.Response
 	// Err is why there was no answer, or nil.
 	Err error
-	// Code is the error code found in the answer's headers or body, such as
-	// "ThrottlingException", or empty.
+	// Code is the error code found in the headers or the body of a 4xx or 5xx,
+	// such as "ThrottlingException", or empty. To find it in a body, up to 64 KiB
+	// of JSON or XML are read ahead, for up to 250 ms.
 	Code string
 	// Body is the beginning of the answer's body, up to 64 KiB and with gzip
 	// undone, if it was looked at: always for 4xx and 5xx in JSON or XML, unless
@@ -70,7 +71,8 @@ type Attempt struct {
 	Body []byte
 	// Sent and Done are when the attempt began and when its response headers or
 	// its error came. Sent is zero unless something had to read the clock: a
-	// limiter, Prepare, Observe, a trace or AttemptTimeout.
+	// limiter, Prepare, Observe, a trace or AttemptTimeout; so is Done, below
+	// status 400.
 	Sent, Done time.Time
 }
 

@@ -52,7 +52,7 @@ func (t *Transport) check() error {
 }
 
 // Unwrap returns the transport that sends the attempts: Base, or the one that
-// stands in for a nil Base.
+// stands in for a nil Base. To call it is to use the Transport.
 func (t *Transport) Unwrap() http.RoundTripper {
 	t.setUp()
 	return t.base

@@ -37,23 +37,25 @@ type Transport struct {
 	PerKey   func(key string) *Strategy
 
 	// Key names the state a request belongs to. nil is HostKey. All requests
-	// with the empty key share the strategy of the keys beyond MaxKeys.
+	// with the empty key share the strategy of the keys beyond MaxKeys. Key,
+	// PerKey, Prepare and Observe are called from many goroutines at once.
 	Key func(*http.Request) string
 
-	// MaxKeys bounds the keys with a state of their own; 0 means 1024. Beyond
-	// it a key is forgotten only if its quota is full and its limiter idle, and
+	// MaxKeys bounds the keys with a state of their own; 0 means 1024, our
+	// choice: who talks to more hosts at a time is a crawler. Beyond it a key is forgotten only if its quota is full and its limiter idle, and
 	// if none is, further keys share one strategy: nobody gets a fresh quota by
 	// inventing hosts.
 	MaxKeys int
 
-	// AttemptTimeout bounds each attempt up to its response headers; 0 means no
-	// bound. An attempt that exceeds it fails with an *AttemptTimeoutError,
+	// AttemptTimeout bounds each attempt, from when it is prepared up to its
+	// response headers; 0 means no bound. An attempt that exceeds it fails with an *AttemptTimeoutError,
 	// which is worth a retry, unlike the caller's own deadline.
 	AttemptTimeout time.Duration
 
 	// ReplayBuffer is how many bytes are kept of a request body that can't be
-	// reopened (Request.GetBody) and is not a regular file; 0 means 1 MiB. A
-	// longer body is streamed like any other, but sent only once.
+	// reopened (Request.GetBody) and is not a regular *os.File; 0 means 1 MiB,
+	// our choice: above nearly every API's requests. A longer body is streamed
+	// like any other, but sent only once.
 	ReplayBuffer int64
 
 	// Prepare is called for every attempt, the first included, with a clone of
