@@ -13,10 +13,7 @@ import (
 	"time"
 )
 
-// defaultReplayBuffer is how much is kept of a body that can't be reopened.
-// Our choice: it holds the requests of nearly every API, and a thousand of
-// them at once are still only a gigabyte.
-const defaultReplayBuffer = 1 << 20
+const defaultReplayBuffer = 1 << 20 // see Transport.ReplayBuffer
 
 // sourceGrace is how long a Read of the caller's body that is under way when
 // an attempt failed may still take, before the body counts as blocked. It is

@@ -8,9 +8,7 @@ import (
 	"time"
 )
 
-// defaultMaxKeys bounds the hosts a Transport keeps state for. Our choice: a
-// program that talks to more at a time is a crawler, and will say so.
-const defaultMaxKeys = 1024
+const defaultMaxKeys = 1024 // see Transport.MaxKeys
 
 // An entry is what a Transport keeps for one key.
 type entry struct {

@@ -31,8 +31,8 @@ type Transport struct {
 	// its own, made by PerKey when a request first needs it; nil means Standard.
 	//
 	// PerKey is called outside locks, and again if two requests need a new key
-	// at once or a key was forgotten. It is called once with the empty key, for
-	// the strategy that further keys share when there are more than MaxKeys.
+	// at once or a key was forgotten. It is asked for the empty key when it is
+	// first needed: for the strategy that keys beyond MaxKeys share.
 	Strategy *Strategy
 	PerKey   func(key string) *Strategy
 
@@ -42,14 +42,16 @@ type Transport struct {
 	Key func(*http.Request) string
 
 	// MaxKeys bounds the keys with a state of their own; 0 means 1024, our
-	// choice: who talks to more hosts at a time is a crawler. Beyond it a key is forgotten only if its quota is full and its limiter idle, and
-	// if none is, further keys share one strategy: nobody gets a fresh quota by
-	// inventing hosts.
+	// choice: who talks to more hosts at a time is a crawler. Beyond it a key is
+	// forgotten only if its quota is full and its limiter idle, and if none is,
+	// further keys share one strategy: nobody gets a fresh quota by inventing
+	// hosts.
 	MaxKeys int
 
-	// AttemptTimeout bounds each attempt, from when it is prepared up to its
-	// response headers; 0 means no bound. An attempt that exceeds it fails with an *AttemptTimeoutError,
-	// which is worth a retry, unlike the caller's own deadline.
+	// AttemptTimeout bounds each attempt, from the end of Prepare to the response
+	// headers; 0 means no bound. An attempt that exceeds it fails with an
+	// *AttemptTimeoutError, which is worth a retry, unlike the caller's own
+	// deadline (http.Client.Timeout), which bounds all attempts and waits.
 	AttemptTimeout time.Duration
 
 	// ReplayBuffer is how many bytes are kept of a request body that can't be
