@@ -114,6 +114,15 @@ func (r *replay) open(ctx context.Context, attempt int) (io.ReadCloser, error) {
 	return b, nil
 }
 
+// endCopies ends the copies that Prepare made and may have forgotten to close.
+func (r *replay) endCopies() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for len(r.bodies) > 1 {
+		r.bodies[1].leave()
+	}
+}
+
 // hold reports why the body can't be sent again, or nil, and stops its source
 // from being read on until fence or finish. If the answer hangs on a Read under
 // way, it also returns what will be closed at the next change.

@@ -612,6 +612,20 @@ func TestPrepareMayReadTheBody(t *testing.T) {
 	})
 }
 
+// A copy that Prepare forgets to close keeps nothing open.
+func TestForgottenCopy(t *testing.T) {
+	var forgotten io.ReadCloser
+	body := opaque("body")
+	_, err := (&Transport{Base: script(status(200)), Prepare: func(req *http.Request, _ Prep) (err error) {
+		forgotten, err = req.GetBody()
+		return err
+	}}).RoundTrip(newRequest(t, "PUT", body))
+	require.NoError(t, err)
+	require.Equal(t, 1, body.closes())
+	_, err = forgotten.Read(make([]byte, 1))
+	require.Equal(t, errBodyOver, err)
+}
+
 // A copy that is left unread, or fails for being too long, does not harm the
 // body itself.
 func TestCopiesAreIndependent(t *testing.T) {

@@ -84,6 +84,9 @@ func (c *call) prepare(req *http.Request) (*http.Request, error) {
 	out.Trailer = req.Trailer // which the caller fills while the body is read
 	c.signed = c.entry.skew.offset()
 	err := c.t.Prepare(out, Prep{Number: c.attempt.Number + 1, Skew: c.signed, Last: c.verdict.class})
+	if c.replay != nil {
+		c.replay.endCopies()
+	}
 	switch ours := c.body; {
 	case err != nil:
 		return nil, err
