@@ -3,7 +3,6 @@ package retrip
 import (
 	"hash/crc32"
 	"net/http"
-	"net/url"
 	"slices"
 	"strconv"
 	"strings"
@@ -38,7 +37,7 @@ type s3Errors struct{}
 
 func (s3Errors) Classify(a Attempt) Class {
 	if a.Response == nil || a.Response.StatusCode/100 != 2 ||
-		!isS3(a.Request) || holdsUserData(a.Request) || codeFormat(a.Response) != xmlCode {
+		codeFormat(a.Response) != xmlCode || !isS3(a.Request) || holdsUserData(a.Request) {
 		return Unknown
 	}
 	if a.Body == nil {
@@ -56,40 +55,77 @@ func (s3Errors) Classify(a Attempt) Class {
 
 func (s3Errors) String() string { return "transient: S3 errors with status 200" }
 
-// isS3 recognises a request by its host, or by what its signature is for.
+// isS3 recognises a request by its host, or elsewhere by what its signature is
+// for. (A server that is compatible with S3 and signed for as of old, or not
+// at all, is not recognised.)
 func isS3(req *http.Request) bool {
-	host := strings.ToLower(req.URL.Hostname())
-	if name, ok := strings.CutSuffix(host, ".amazonaws.com"); ok {
-		for label := range strings.SplitSeq(name, ".") {
-			if label == "s3" || strings.HasPrefix(label, "s3-") {
-				return true
-			}
-		}
-		return false
+	if labels := awsLabels(req); labels != nil {
+		return slices.ContainsFunc(labels, isS3Label) && !slices.ContainsFunc(labels, func(label string) bool {
+			return label == "elb" || strings.HasPrefix(label, "s3-website") || strings.HasPrefix(label, "s3-object-lambda")
+		})
 	}
-	return strings.Contains(req.Header.Get("Authorization"), "/s3/aws4_request") ||
-		strings.Contains(req.URL.RawQuery, "%2Fs3%2Faws4_request")
+	scope := req.Header.Get("Authorization")
+	if scope == "" {
+		scope = req.URL.Query().Get("X-Amz-Credential") // presigned
+	}
+	return strings.Contains(scope, "/s3/aws4_request") || strings.Contains(scope, "/s3express/aws4_request")
+}
+
+// awsLabels are the parts of a host name of AWS before its domain, or nil.
+func awsLabels(req *http.Request) []string {
+	host := strings.TrimSuffix(strings.ToLower(req.URL.Hostname()), ".cn")
+	name, ok := strings.CutSuffix(host, ".amazonaws.com")
+	if !ok {
+		return nil
+	}
+	return strings.Split(name, ".")
+}
+
+// isS3Label knows s3, its older regional names (s3-eu-west-1), and its kinds.
+func isS3Label(label string) bool {
+	kind, ok := strings.CutPrefix(label, "s3")
+	switch {
+	case !ok:
+		return false
+	case kind == "", strings.HasPrefix(kind, "express-"):
+		return true
+	case kind == "-accelerate", kind == "-accesspoint", kind == "-global", kind == "-fips":
+		return true
+	}
+	region := strings.Split(strings.TrimPrefix(kind, "-"), "-") // eu-west-1
+	return len(region) == 3 && len(region[0]) == 2 && len(region[2]) == 1
 }
 
 // holdsUserData reports whether the answer to a request of S3 may be what a
 // user stored, which can look like anything. A GET counts unless it is certain
-// that it lists something.
+// that it is not of an object.
 func holdsUserData(req *http.Request) bool {
-	query, _ := url.ParseQuery(req.URL.RawQuery) // of a broken query, the part before the break
+	query := req.URL.Query()
+	has := func(names ...string) bool { return slices.ContainsFunc(names, query.Has) }
 	switch req.Method {
 	case http.MethodPut, http.MethodDelete:
 		return false
 	case http.MethodPost:
-		return query.Has("select")
+		return has("select")
 	case "", http.MethodGet:
-		if slices.ContainsFunc([]string{"list-type", "uploads", "uploadId", "versions", "location"}, query.Has) {
-			return false
+		if isObject(req) {
+			return !has("uploadId", "acl", "tagging", "attributes", "retention", "legal-hold")
 		}
-		bucketLevel := req.URL.Path == "" || req.URL.Path == "/"
-		return !bucketLevel || query.Has("policy")
+		return has("policy")
 	default:
 		return true
 	}
+}
+
+// isObject reports whether the URL may name an object, rather than a bucket or
+// nothing. In a host of AWS that begins with the service, the path begins with
+// the bucket; elsewhere nobody can tell.
+func isObject(req *http.Request) bool {
+	path := strings.Trim(req.URL.Path, "/")
+	if labels := awsLabels(req); labels != nil && isS3Label(labels[0]) {
+		_, path, _ = strings.Cut(path, "/")
+	}
+	return path != ""
 }
 
 // checksum compares an answer with its X-Amz-Crc32, which DynamoDB sends. Its
@@ -103,7 +139,7 @@ func (checksum) Classify(a Attempt) Class {
 		return Unknown
 	}
 	want, err := strconv.ParseUint(a.Response.Header.Get("X-Amz-Crc32"), 10, 32)
-	if err != nil || a.Response.ContentLength > readAhead {
+	if err != nil || a.Response.ContentLength < 0 || a.Response.ContentLength > readAhead {
 		return Unknown
 	}
 	switch {

@@ -41,7 +41,8 @@ type Retry struct {
 }
 
 // Constant waits the same time before each retry. A Period other than 0 ends
-// that: no retry is sent later than Period after the first attempt ended.
+// that: no retry is planned for later than Period after the first attempt
+// ended. (What the server asks for may still delay it.)
 type Constant struct {
 	Wait, Period time.Duration
 }

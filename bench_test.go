@@ -27,9 +27,29 @@ func TestCodeAllocations(t *testing.T) {
 		"json": func() string { return jsonBodyCode([]byte(jsonDocument)) },
 		"xml":  func() string { return xmlBodyCode([]byte(xmlDocument)) },
 	} {
-		if n := testing.AllocsPerRun(1000, func() { read() }); n > 15 {
+		if n := testing.AllocsPerRun(1000, func() { read() }); n >= 15 {
 			t.Errorf("%s: %v allocations", name, n)
 		}
+	}
+	// And with the peek, from the response to the code.
+	for contentType, document := range map[string]string{"application/json": jsonDocument, "application/xml": xmlDocument} {
+		req := newRequest(t, "GET", nil)
+		n := testing.AllocsPerRun(1000, func() {
+			a := Attempt{Request: req, Response: errorResponse(contentType, document)}
+			if readError(&a); a.Code == "" {
+				t.Fatal("no code")
+			}
+		}) - testing.AllocsPerRun(1000, func() { errorResponse(contentType, document) })
+		if n >= 15 {
+			t.Errorf("%s: %v allocations", contentType, n)
+		}
+	}
+}
+
+func errorResponse(contentType, document string) *http.Response {
+	return &http.Response{
+		StatusCode: 400, Header: http.Header{"Content-Type": {contentType}},
+		Body: io.NopCloser(strings.NewReader(document)), ContentLength: int64(len(document)),
 	}
 }
 
@@ -55,10 +75,7 @@ func BenchmarkErrorAnswer(b *testing.B) {
 	for name, contentType := range map[string]string{"plain": "text/plain", "json": "application/json"} {
 		b.Run(name, func(b *testing.B) {
 			transport := &Transport{Strategy: once(), Base: roundTripFunc(func(*http.Request) (*http.Response, error) {
-				return &http.Response{
-					StatusCode: 400, Header: http.Header{"Content-Type": {contentType}},
-					Body: io.NopCloser(strings.NewReader(jsonDocument)), ContentLength: int64(len(jsonDocument)),
-				}, nil
+				return errorResponse(contentType, jsonDocument), nil
 			})}
 			req, _ := http.NewRequest("GET", "https://example.com/", nil)
 			b.ReportAllocs()

@@ -41,6 +41,7 @@ type replay struct {
 	ctx   context.Context // the caller's: its end closes src
 	src   io.ReadCloser
 	limit int64
+	known int64 // the length that the request declares, if it does
 
 	file  *os.File // src, if it is a regular file
 	info  fs.FileInfo
@@ -71,6 +72,8 @@ type attemptBody struct {
 	attempt int
 	stop    func() bool // of the watch over the attempt's context
 	closed  bool
+	ended   bool // it has been told how the source ended
+	nothing bool // its last Read of the source gave nothing, not even an end
 
 	offset int64 // in a file
 	chunk  int   // in what is kept: the chunks before this one are read,
@@ -78,7 +81,7 @@ type attemptBody struct {
 }
 
 func newReplay(req *http.Request, limit int64) *replay {
-	r := &replay{ctx: req.Context(), src: req.Body, limit: limit}
+	r := &replay{ctx: req.Context(), src: req.Body, limit: limit, known: req.ContentLength}
 	// Only an os.File itself: a type that embeds one may read it differently.
 	if f, ok := req.Body.(*os.File); ok && f != nil {
 		if info, err := f.Stat(); err == nil && info.Mode().IsRegular() {
@@ -229,6 +232,10 @@ func (b *attemptBody) Read(p []byte) (int, error) {
 			return 0, nil
 		case r.file != nil:
 			return b.readFile(p)
+		case b.ended:
+			return 0, r.end
+		case r.closed != nil:
+			return 0, errBodyOver // never a clean end: what was kept is gone
 		case r.stream != nil && r.stream != b:
 			return 0, errTooLong // it has gone past
 		case r.stream == b && len(r.window) > 0:
@@ -243,7 +250,12 @@ func (b *attemptBody) Read(p []byte) (int, error) {
 			if raised, ok := r.end.(*sourcePanic); ok {
 				panic(raised.value)
 			}
+			b.ended = true
+			b.depart()
 			return 0, r.end
+		case b.nothing:
+			b.nothing = false
+			return 0, nil
 		case !r.held && !r.reading:
 			if err := b.startReading(len(p)); err != nil {
 				return 0, err
@@ -299,15 +311,16 @@ const maxChunk = 64 << 10
 // source ends at the limit, and what it finds there is kept.
 func (b *attemptBody) startReading(want int) error {
 	r := b.r
-	keep := r.stream == nil && !r.final && (r.size < r.limit || r.size == r.limit && b != r.bodies[0])
+	others := len(r.bodies) > 1
+	keep := r.stream == nil && (!r.final || others) && (r.size < r.limit || r.size == r.limit && b != r.bodies[0])
 	switch {
 	case r.closed != nil:
 		return errBodyOver
 	case keep:
 	case b != r.bodies[0]:
 		return errTooLong
-	case r.buffer == nil:
-		r.buffer = make([]byte, min(want, maxChunk))
+	case len(r.buffer) < min(want, maxChunk):
+		r.buffer = make([]byte, min(max(want, 4<<10), maxChunk))
 	}
 	into := r.buffer[:min(len(r.buffer), want)]
 	if keep {
@@ -318,16 +331,20 @@ func (b *attemptBody) startReading(want int) error {
 	return nil
 }
 
-// tail is where the next bytes that are kept go. Chunks grow with the body.
+// tail is where the next bytes that are kept go. Chunks grow with the body, but
+// not beyond what it can still have.
 func (r *replay) tail(want int) []byte {
 	last := len(r.chunks) - 1
 	if last < 0 || len(r.chunks[last]) == cap(r.chunks[last]) {
-		size := 1 << 10
+		size := max(1<<10, min(want, 4<<10))
 		if last >= 0 {
-			size = 2 * cap(r.chunks[last])
+			size = min(2*cap(r.chunks[last]), maxChunk)
 		}
-		size = min(max(size, want), maxChunk)
-		r.chunks = append(r.chunks, make([]byte, 0, min(int64(size), max(r.limit-r.size, 1))))
+		room := r.limit - r.size
+		if r.size <= r.known {
+			room = min(room, r.known-r.size)
+		}
+		r.chunks = append(r.chunks, make([]byte, 0, min(int64(size), max(room, 1)))) // 1 to see the end
 		last++
 	}
 	c := r.chunks[last]
@@ -340,6 +357,7 @@ func (r *replay) readSource(into []byte, keep bool, b *attemptBody) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.reading, r.end = false, err
+	b.nothing = n == 0 && err == nil
 	switch last := len(r.chunks) - 1; {
 	case n == 0:
 	case keep && last >= 0: // none are left if the source has been closed
@@ -396,8 +414,14 @@ func (b *attemptBody) leave() {
 	}
 	b.closed = true
 	b.stop()
-	r.bodies = slices.DeleteFunc(r.bodies, func(other *attemptBody) bool { return other == b })
+	b.depart()
 	r.signal()
+}
+
+// depart takes b off the list of those who may still need the source.
+func (b *attemptBody) depart() {
+	r := b.r
+	r.bodies = slices.DeleteFunc(r.bodies, func(other *attemptBody) bool { return other == b })
 	if r.final && len(r.bodies) == 0 {
 		r.closeSource()
 	}

@@ -1,6 +1,7 @@
 package retrip
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"crypto/sha256"
@@ -857,4 +858,114 @@ func TestDialErrorOfTheBody(t *testing.T) {
 		require.ErrorIs(t, err, dial)
 		require.Equal(t, 1, calls)
 	}
+}
+
+// However a request ends, a body that is cut short does not end cleanly: a
+// server would take it for whole.
+func TestCutShortIsNoCleanEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		var got []byte
+		var end error
+		base := roundTripFunc(func(req *http.Request) (*http.Response, error) {
+			whole, err := req.GetBody() // read to its end and left open
+			require.NoError(t, err)
+			_, err = io.Copy(io.Discard, whole)
+			require.NoError(t, err)
+			p := make([]byte, 5)
+			n, err := req.Body.Read(p)
+			require.NoError(t, err)
+			got = append(got, p[:n]...)
+			cancel()
+			synctest.Wait()
+			rest, err := io.ReadAll(req.Body)
+			got, end = append(got, rest...), err
+			_ = req.Body.Close()
+			return nil, context.Canceled
+		})
+		source := opaque("0123456789")
+		_, err := (&Transport{Base: base}).RoundTrip(newRequest(t, "PUT", source).WithContext(ctx))
+		require.ErrorIs(t, err, context.Canceled)
+		require.True(t, end != nil || string(got) == "0123456789", "%q and a clean end", got)
+		synctest.Wait()
+		require.Equal(t, 1, source.closes())
+	})
+}
+
+// A base that looks at a copy and forgets it keeps nothing open either, once
+// the body is read.
+func TestBaseForgetsACopy(t *testing.T) {
+	base := roundTripFunc(func(req *http.Request) (*http.Response, error) {
+		dump, err := req.GetBody()
+		require.NoError(t, err)
+		_, err = io.ReadAll(dump)
+		require.NoError(t, err)
+		return script(status(200)).RoundTrip(req)
+	})
+	source := opaque("body")
+	_, err := (&Transport{Base: base}).RoundTrip(newRequest(t, "PUT", source))
+	require.NoError(t, err)
+	require.Equal(t, 1, source.closes())
+}
+
+// A source that gives nothing for a while is asked again by the reader, which
+// may lose its patience; nobody spins.
+func TestSourceThatGivesNothing(t *testing.T) {
+	base := roundTripFunc(func(req *http.Request) (*http.Response, error) {
+		_, err := bufio.NewReader(req.Body).ReadByte()
+		_ = req.Body.Close()
+		return nil, err
+	})
+	_, err := (&Transport{Base: base, Strategy: once2()}).RoundTrip(newRequest(t, "PUT", readerFunc(func([]byte) (int, error) { return 0, nil })))
+	require.ErrorIs(t, err, io.ErrNoProgress)
+}
+
+func once2() *Strategy {
+	s := noWait()
+	s.MaxAttempts = 2
+	return s
+}
+
+// Just past the buffer, Reads of the source are as large as they are asked for.
+func TestStreamingReadsAreLarge(t *testing.T) {
+	reads := 0
+	source := readerFunc(func(p []byte) (int, error) {
+		if reads++; reads > 64 {
+			return 0, io.EOF
+		}
+		return len(p), nil
+	})
+	base := roundTripFunc(func(req *http.Request) (*http.Response, error) {
+		for frame := make([]byte, 4097); ; {
+			if _, err := io.ReadFull(req.Body, frame); err != nil {
+				_ = req.Body.Close()
+				return status(200)(req)
+			}
+		}
+	})
+	var most int
+	counted := readerFunc(func(p []byte) (int, error) {
+		most = max(most, len(p))
+		return source(p)
+	})
+	_, err := (&Transport{Base: base, ReplayBuffer: 4096}).RoundTrip(newRequest(t, "PUT", counted))
+	require.NoError(t, err)
+	require.Equal(t, 4097, most)
+}
+
+func TestCancelDuringTheGrace(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r, w := io.Pipe()
+		defer w.Close()
+		ctx, cancel := context.WithTimeout(t.Context(), sourceGrace/2)
+		defer cancel()
+		base := roundTripFunc(func(req *http.Request) (*http.Response, error) {
+			go func() { _, _ = io.Copy(io.Discard, req.Body); _ = req.Body.Close() }()
+			synctest.Wait()
+			return nil, errReset
+		})
+		_, err := (&Transport{Base: base}).RoundTrip(newRequest(t, "PUT", r).WithContext(ctx))
+		require.ErrorIs(t, err, Cancelled)
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+	})
 }

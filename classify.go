@@ -31,8 +31,10 @@ const (
 	ClockSkewed
 	// Permanent failures would only be repeated by a repetition.
 	Permanent
-	// NeedsBody asks for Attempt.Body, and then to be asked once more. A
-	// classifier that answers so again has no opinion.
+	// NeedsBody asks for Attempt.Body, and then to be asked once more. RoundTrip
+	// waits until 64 KiB or all of it have come, so a classifier must not answer
+	// so for a response that is a stream. One that answers so again has no
+	// opinion.
 	NeedsBody
 )
 
@@ -67,7 +69,8 @@ type Attempt struct {
 	// Body is the beginning of the answer's body, up to 64 KiB and with gzip
 	// undone, if it was looked at: always for 4xx and 5xx in JSON or XML, unless
 	// the headers name the code, otherwise if a classifier asks (NeedsBody). It
-	// is nil if it was not, and empty if nothing came in time.
+	// is nil if it was not, and empty if nothing came in time. It must not be
+	// modified.
 	Body []byte
 	// Sent and Done are when the attempt began and when its response headers or
 	// its error came. Sent is zero unless something had to read the clock: a
@@ -261,10 +264,6 @@ func hopeless(err error) bool {
 		roots       x509.SystemRootsError
 		notTLS      tls.RecordHeaderError
 		dns         *net.DNSError
-		unknownNet  net.UnknownNetworkError
-		address     *net.AddrError
-		contract    *baseError
-		length      *bodyLengthError
 	)
 	switch {
 	case errors.As(err, &certificate), errors.As(err, &authority), errors.As(err, &hostname),
@@ -274,12 +273,21 @@ func hopeless(err error) bool {
 		return true
 	case errors.As(err, &dns) && dns.IsNotFound:
 		return true
-	case errors.As(err, &unknownNet), errors.As(err, &address):
-		return true
-	case errors.As(err, &contract), errors.As(err, &length):
-		return true
 	}
-	return hopelessText(err)
+	return malformed(err)
+}
+
+// malformed reports whether the request, the answer or the base itself is
+// broken, so that not even a patient SDK would try again.
+func malformed(err error) bool {
+	var (
+		network  net.UnknownNetworkError
+		address  *net.AddrError
+		contract *baseError
+		length   *bodyLengthError
+	)
+	return errors.As(err, &network) || errors.As(err, &address) ||
+		errors.As(err, &contract) || errors.As(err, &length) || hopelessText(err)
 }
 
 // hopelessText knows the errors of net/http that have no type of their own.

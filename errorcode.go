@@ -64,17 +64,12 @@ func jsonBodyCode(body []byte) string {
 		at += space(body[at:])
 		value := body[at : at+valueLength(body[at:])]
 		at += len(value)
-		switch unquote(key) { // of several with one name, the last counts
-		case "__type":
-			values[0] = value
-		case "code":
-			values[1] = value
-		case "Code":
-			values[2] = value
+		if i := codeName(unquote(key)); i >= 0 {
+			values[i] = value // of several with one name, the last counts
 		}
 	}
 	for _, value := range values {
-		if code := bareCode(unquote(value)); code != "" {
+		if code := bareCode(string(unquote(value))); code != "" {
 			return code
 		}
 	}
@@ -114,14 +109,27 @@ func valueLength(text []byte) int {
 }
 
 // unquote is the text of a JSON string, and nothing for another value.
-func unquote(value []byte) string {
+func unquote(value []byte) []byte {
 	switch {
 	case len(value) < 2 || value[0] != '"':
-		return ""
+		return nil
 	case bytes.IndexByte(value, '\\') < 0 && utf8.Valid(value):
-		return string(value[1 : len(value)-1])
+		return value[1 : len(value)-1]
 	}
 	var text string
 	_ = json.Unmarshal(value, &text) // it is valid
-	return text
+	return []byte(text)
+}
+
+// codeName is the rank of a name that a code may have, or -1.
+func codeName(name []byte) int {
+	switch string(name) {
+	case "__type":
+		return 0
+	case "code":
+		return 1
+	case "Code":
+		return 2
+	}
+	return -1
 }

@@ -54,9 +54,13 @@ func TestBodyCodes(t *testing.T) {
 		`<ErrorResponse><Error><Code><![CDATA[A]]></Code></Error></ErrorResponse>`:                         "A",
 		`<Response><Errors><Error><Code>A</Code></Error><Error><Code>B</Code></Error></Errors></Response>`: "A",
 		`<Error><Code></Code><Code>B</Code></Error>`:                                                       "",
-		`<Error><Code>A`:                "",
-		`<Error><Code>A</Code>`:         "",
-		`<error><code>A</code></error>`: "",
+		`<Error><Code>A`:                                                           "",
+		`<Error><Code>A</Code>`:                                                    "",
+		`<a/><Error><Code>A</Code></Error>`:                                        "",
+		`junk<Error><Code>A</Code></Error>`:                                        "",
+		`<Error><Code>A</Code></Error>junk`:                                        "",
+		`<Error><Code>` + strings.Repeat("A", maxCode+1) + `</Code></Error>`:       "",
+		`<error><code>A</code></error>`:                                            "",
 		`<DeleteResult><Error><Code>A</Code></Error></DeleteResult>`:               "",
 		`<Error><Detail><Code>A</Code></Detail></Error>`:                           "",
 		`<?xml version="1.0" encoding="ISO-8859-1"?><Error><Code>A</Code></Error>`: "A",
@@ -110,14 +114,23 @@ func slowXMLCode(body []byte) string {
 		path  []string
 		code  string
 		found bool
+		roots int
 	)
 	for decoder := xml.NewDecoder(bytes.NewReader(body)); ; {
 		token, err := decoder.Token()
 		if err != nil {
-			if err == io.EOF && found {
+			if err == io.EOF && found && len(code) <= maxCode {
 				return strings.TrimSpace(code)
 			}
 			return ""
+		}
+		if text, ok := token.(xml.CharData); ok && len(path) == 0 && strings.TrimSpace(string(text)) != "" {
+			return ""
+		}
+		if _, ok := token.(xml.StartElement); ok && len(path) == 0 {
+			if roots++; roots > 1 {
+				return ""
+			}
 		}
 		at := strings.Join(path, "/")
 		isCode := at == "Error/Code" || at == "ErrorResponse/Error/Code" || at == "Response/Errors/Error/Code"

@@ -40,7 +40,7 @@ func (c *call) classify() (v verdict) {
 	a := &c.attempt
 	v.class, v.byCode = c.strategy.classify(*a)
 	if v.class == NeedsBody {
-		readBody(a)
+		readBody(a, -1) // for as long as it takes: the classifier knows what it asks for
 		v.class, v.byCode = c.strategy.classify(*a)
 	}
 	skewed := c.skewed()
@@ -94,6 +94,9 @@ func (c *call) refusal() Reason {
 	case cancellation(a.Request) != nil:
 		return Cancelled
 	case !c.holdBody():
+		if cancellation(a.Request) != nil {
+			return Cancelled
+		}
 		return BodyNotReplayable
 	}
 	if reason := c.schedule(); reason != 0 {

@@ -5,8 +5,8 @@ import (
 	"compress/gzip"
 	"fmt"
 	"io"
-	"mime"
 	"net/http"
+	"runtime"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -76,29 +76,28 @@ func (p *peekedBody) fill() {
 // its end or its limit, and nothing if a Read is still under way.
 func (p *peekedBody) peeked() []byte {
 	p.stop.Store(true)
-	select {
-	case <-p.done:
+	if p.through() {
 		return p.buf
-	default:
-		return nil
 	}
+	return nil
 }
 
 // taken is how much was read ahead, or its limit if that is not yet known.
 func (p *peekedBody) taken() int64 {
-	select {
-	case <-p.done:
+	if p.through() {
 		return int64(len(p.buf))
-	default:
-		return readAhead
 	}
+	return readAhead
 }
 
 // ended reports whether the body has been read to its end.
-func (p *peekedBody) ended() bool {
+func (p *peekedBody) ended() bool { return p.through() && p.err != nil }
+
+// through reports whether the goroutine is: then buf and err can be read.
+func (p *peekedBody) through() bool {
 	select {
 	case <-p.done:
-		return p.err != nil
+		return true
 	default:
 		return false
 	}
@@ -137,21 +136,29 @@ func readError(a *Attempt) {
 	}
 	switch codeFormat(a.Response) {
 	case jsonCode:
-		readBody(a)
+		readBody(a, peekTime)
 		a.Code = jsonBodyCode(a.Body)
 	case xmlCode:
-		readBody(a)
+		readBody(a, peekTime)
 		a.Code = xmlBodyCode(a.Body)
 	}
 }
 
-// readBody fills in the attempt's Body, if it has one that comes in time.
-func readBody(a *Attempt) {
+// readBody fills in the attempt's Body, if it has one that comes in time; a
+// negative time is as long as the caller waits.
+func readBody(a *Attempt, within time.Duration) {
 	a.Body = []byte{}
-	if resp := a.Response; a.Request.Method != http.MethodHead && resp.Body != nil && resp.Body != http.NoBody {
-		p := peek(resp)
-		_ = pause(a.Request, peekTime, p.done) // if time is up, the rest of the answer decides
-		a.Body = append(a.Body, plain(resp.Header, p.peeked())...)
+	resp := a.Response
+	if a.Request.Method == http.MethodHead || resp.Body == nil || resp.Body == http.NoBody {
+		return
+	}
+	p := peek(resp)
+	runtime.Gosched() // what came along with the headers is read without a timer
+	if !p.through() {
+		_ = pause(a.Request, within, p.done) // if time is up, the rest of the answer decides
+	}
+	if body := plain(resp.Header, p.peeked()); body != nil {
+		a.Body = body
 	}
 }
 
@@ -173,11 +180,9 @@ func codeFormat(resp *http.Response) bodyFormat {
 	default:
 		return noCode // the caller asked for it, and has what it takes to read it
 	}
-	media, _, err := mime.ParseMediaType(resp.Header.Get("Content-Type"))
-	_, subtype, _ := strings.Cut(media, "/")
+	media, _, _ := strings.Cut(resp.Header.Get("Content-Type"), ";")
+	_, subtype, _ := strings.Cut(strings.ToLower(strings.TrimSpace(media)), "/")
 	switch {
-	case err != nil:
-		return noCode
 	case subtype == "json", strings.HasSuffix(subtype, "+json"), strings.HasPrefix(subtype, "x-amz-json"):
 		return jsonCode
 	case subtype == "xml", strings.HasSuffix(subtype, "+xml") && subtype != "xhtml+xml":

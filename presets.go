@@ -12,7 +12,7 @@ import (
 
 // The presets in this file do what the SDK or page they are named after does,
 // the repeating of every request whatever its method included (RepeatAll): an
-// SDK knows its operations. Two things they don't take over: the caller's
+// SDK knows its operations (FixedInterval is no SDK's). Two things they don't take over: the caller's
 // deadline still holds, and MaxWait is that of our modes.
 
 // AdaptiveV1 returns a new strategy like the adaptive mode of the AWS SDK for
@@ -31,6 +31,7 @@ func AdaptiveV1() *Strategy {
 			"RequestTimeTooSkewed", "RequestExpired", "RequestInTheFuture"), // the last three are skew for certain
 		OnCode(ClockSkewed, "InvalidSignatureException", "SignatureDoesNotMatch", "AuthFailure"),
 		S3Errors(),
+		OnStatus(ClockSkewed, 401, 403),
 		OnStatus(Throttled, 429), OnStatus(Transient, 500, 502, 503, 504), anyError{},
 	}
 	s.Waits = []WaitReader{WaitHeader{Name: "Retry-After", Format: Seconds}}
@@ -115,6 +116,7 @@ func JavaV1() *Strategy {
 			// Skew for certain, to this SDK, whatever the clocks say.
 			OnCode(Transient, "RequestTimeTooSkewed", "RequestExpired", "InvalidSignatureException",
 				"SignatureDoesNotMatch", "AuthFailure", "RequestInTheFuture"),
+			S3Errors(),
 		},
 	}
 }
@@ -130,8 +132,9 @@ func JavaV1DynamoDB() *Strategy {
 // JavaScriptV2 returns a new strategy like the AWS SDK for JavaScript 2.x
 // (lib/service.js, lib/util.js): 4 attempts, Rand·100 ms·2^n without a cap, no
 // quota; statuses from 500 and 429, timeouts and other errors, expired
-// credentials; a Retry-After is added to the delay. Its customBackoff is a
-// BackoffFunc, which returns false where that returned a negative number.
+// credentials; a Retry-After is added to the delay (the SDK reads it of its
+// metadata calls only). Its customBackoff is a BackoffFunc, which returns false
+// where that returned a negative number.
 func JavaScriptV2() *Strategy {
 	return &Strategy{
 		MaxAttempts: 4,
@@ -144,7 +147,9 @@ func JavaScriptV2() *Strategy {
 				"RequestLimitExceeded", "RequestThrottled", "RequestThrottledException",
 				"TooManyRequestsException", "TransactionInProgressException", "EC2ThrottledException"),
 			OnCode(Transient, "ExpiredTokenException", "ExpiredToken", "RequestExpired"),
-			OnStatus(Throttled, 429), serverErrors{}, anyError{},
+			OnCode(ClockSkewed, "RequestTimeTooSkewed", "InvalidSignatureException", "SignatureDoesNotMatch",
+				"AuthFailure", "RequestInTheFuture"), // as with correctClockSkew, if Prepare can sign anew
+			S3Errors(), OnStatus(Throttled, 429), serverErrors{}, anyError{},
 		},
 	}
 }
@@ -161,8 +166,9 @@ func JavaScriptV2DynamoDB() *Strategy {
 
 // AlibabaKMS returns a new strategy as Alibaba Cloud's page on retries for its
 // Key Management Service has it in pseudo code: 5 calls, 200 ms·2^n between
-// them, without jitter, when the code contains Rejected.Throttling, or is one
-// that Alibaba's SDKs take for throttling, or the status is 5xx. The maximum backoff is the Cap of its Exponential. (The page
+// them, without jitter, when the code contains Rejected.Throttling (whose
+// status is 429), or is one that Alibaba's SDKs take for throttling, or the
+// status is 5xx. The maximum backoff is the Cap of its Exponential. (The page
 // also waits 200 ms ahead of the first call; a Transport does not.) Errors of
 // the connection, on which the page is silent, are classified as in Standard.
 func AlibabaKMS() *Strategy {
@@ -174,7 +180,7 @@ func AlibabaKMS() *Strategy {
 		Classifiers: []Classifier{
 			codeContains{Throttled, "Rejected.Throttling"},
 			OnCode(Throttled, "Throttling", "Throttling.User", "Throttling.Api"), // all its services: darabonba-openapi
-			serverErrors{}, transportErrors{},
+			OnStatus(Throttled, 429), serverErrors{}, transportErrors{},
 		},
 	}
 }
@@ -189,7 +195,8 @@ func AlibabaKMSJava() *Strategy {
 
 // FixedInterval returns a new strategy that tries again every interval until
 // period has passed since the first attempt ended, however often that is, the
-// simple retry of Alibaba Cloud's page. What it retries is as in Standard. It
+// simple retry of Alibaba Cloud's page. What it retries is as in Standard; it
+// does not ask the server how long to wait, repeats only what is safe to, and
 // has no quota, so keep it to few clients. An interval that is not above 0, or
 // a period shorter than it, is reported by Transport.Validate.
 func FixedInterval(interval, period time.Duration) *Strategy {
@@ -199,7 +206,7 @@ func FixedInterval(interval, period time.Duration) *Strategy {
 	s := Standard()
 	s.MaxAttempts = 1 << 30 // the period decides
 	s.Backoff, s.ThrottleBackoff = Constant{Wait: interval, Period: period}, nil
-	s.Quota = nil
+	s.Quota, s.Waits = nil, nil
 	return s
 }
 
@@ -215,17 +222,22 @@ func (serverErrors) Classify(a Attempt) Class {
 
 func (serverErrors) String() string { return "transient: status 5xx" }
 
-// anyError takes every error of the base for transient, a bad certificate too.
+// anyError takes every error of the base for transient, a bad certificate too,
+// but for requests that can't be sent at all.
 type anyError struct{}
 
 func (anyError) Classify(a Attempt) Class {
-	if a.Err != nil {
+	switch {
+	case a.Err == nil:
+		return Unknown
+	case malformed(a.Err):
+		return Permanent
+	default:
 		return Transient
 	}
-	return Unknown
 }
 
-func (anyError) String() string { return "transient: any error" }
+func (anyError) String() string { return "transient: any error but malformed messages" }
 
 // codeContains looks for a piece of the error code.
 type codeContains struct {

@@ -3,6 +3,7 @@ package retrip
 import (
 	"bufio"
 	"context"
+	"crypto/x509"
 	"fmt"
 	"hash/crc32"
 	"io"
@@ -112,7 +113,7 @@ func TestKMS(t *testing.T) {
 			require.Equal(t, tt.waits, base.waits())
 		}
 		require.Equal(t, Throttled, classOf(t, AlibabaKMS(), jsonError(400, "SDK.Rejected.Throttling.Again")))
-		require.Equal(t, Permanent, classOf(t, AlibabaKMS(), status(429)), "the code says it, not the status")
+		require.Equal(t, Throttled, classOf(t, AlibabaKMS(), status(429)), "without a code, too")
 		require.Equal(t, Transient, classOf(t, AlibabaKMS(), status(501)))
 	})
 }
@@ -178,6 +179,18 @@ func TestS3Errors(t *testing.T) {
 		{"list objects", "GET", host + "/?list-type=2", "", other, Transient},
 		{"list objects, path style", "GET", "https://s3.us-east-1.amazonaws.com/bucket?list-type=2", "", other, Transient},
 		{"list buckets", "GET", "https://s3.amazonaws.com/", "", other, Transient},
+		{"list objects, path style, as of old", "GET", "https://s3.amazonaws.com/bucket/?prefix=a", "", other, Transient},
+		{"object named like a question", "GET", host + "/key?list-type=2", "", other, Success},
+		{"list parts", "GET", host + "/key?uploadId=1", "", other, Transient},
+		{"object acl, path style", "GET", "https://s3.amazonaws.com/bucket/key?acl", "", other, Transient},
+		{"older region", "PUT", "https://bucket.s3-eu-west-1.amazonaws.com/key", "", other, Transient},
+		{"China", "PUT", "https://bucket.s3.cn-north-1.amazonaws.com.cn/key", "", other, Transient},
+		{"express", "PUT", "https://b--use1-az4--x-s3.s3express-use1-az4.us-east-1.amazonaws.com/key", "", other, Transient},
+		{"website", "GET", "https://bucket.s3-website-us-east-1.amazonaws.com/", "", other, Success},
+		{"somebody's proxy", "PUT", "https://s3-proxy-1234.us-east-1.elb.amazonaws.com/", "", other, Success},
+		{"object lambda", "POST", "https://x.s3-object-lambda.us-east-1.amazonaws.com/WriteGetObjectResponse", "", other, Success},
+		{"compatible, presigned, as is", "PUT", "http://localhost:9000/b/k?X-Amz-Credential=a/20260101/us-east-1/s3/aws4_request", "", other, Transient},
+		{"compatible, object", "GET", "http://localhost:9000/b/k", "Credential=a/20260101/us-east-1/s3/aws4_request", other, Success},
 		{"bucket policy", "GET", host + "/?policy", "", other, Success},
 		{"other service", "PUT", "https://dynamodb.us-east-1.amazonaws.com/", "", other, Success},
 		{"not AWS", "PUT", "https://example.com/key", "", other, Success},
@@ -185,7 +198,7 @@ func TestS3Errors(t *testing.T) {
 		{"compatible, presigned", "PUT", "http://localhost:9000/b/k?X-Amz-Credential=a%2F20260101%2Fus-east-1%2Fs3%2Faws4_request", "", other, Transient},
 	}
 	for _, tt := range tests {
-		for _, make := range []func() *Strategy{Standard2026, Adaptive2026, AdaptiveV1, func() *Strategy { return Botocore("s3") }} {
+		for _, make := range []func() *Strategy{Standard2026, Adaptive2026, AdaptiveV1, func() *Strategy { return Botocore("s3") }, JavaV1, JavaScriptV2} {
 			ctx, trace := WithTrace(WithMaxAttempts(t.Context(), 1))
 			req, err := http.NewRequestWithContext(ctx, tt.method, tt.target, nil)
 			require.NoError(t, err)
@@ -325,4 +338,35 @@ func TestJavaV1Base(t *testing.T) {
 		_ = server.Close()
 		base.CloseIdleConnections()
 	})
+}
+
+// S3 sends its 200 when it begins to copy, blanks to keep the line alive, and
+// much later how it went.
+func TestS3ErrorAfterAWhile(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r, w := io.Pipe()
+		go func() {
+			for range 6 {
+				time.Sleep(5 * time.Second)
+				_, _ = io.WriteString(w, " ")
+			}
+			_, _ = io.WriteString(w, "<Error><Code>InternalError</Code></Error>")
+			_ = w.Close()
+		}()
+		base := script(step(respond(200, "application/xml", r)), status(200))
+		req := newRequest(t, "PUT", nil)
+		req.URL.Host = "bucket.s3.amazonaws.com"
+		_, err := (&Transport{Base: base, Strategy: Standard2026()}).RoundTrip(req)
+		require.NoError(t, err)
+		require.Len(t, base.sent(), 2)
+	})
+}
+
+// Not even a patient SDK sends again what can't be sent.
+func TestAnyErrorButMalformed(t *testing.T) {
+	for _, make := range []func() *Strategy{AdaptiveV1, JavaV1, JavaScriptV2, func() *Strategy { return Botocore("") }} {
+		require.Equal(t, Transient, classOf(t, make(), fails(x509.UnknownAuthorityError{})))
+		require.Equal(t, Permanent, classOf(t, make(), fails(&net.AddrError{Err: "missing port"})))
+		require.Equal(t, Permanent, classOf(t, make(), fails(&baseError{"none"})))
+	}
 }

@@ -193,7 +193,7 @@ func (c *call) resolve() error {
 	case req.Header == nil:
 		return errors.New("retrip: Request.Header is nil: build the request with http.NewRequestWithContext")
 	}
-	c.ctx = req.Context()
+	c.ctx, c.body = req.Context(), req.Body
 	o := overridesOf(c.ctx)
 	if o != nil {
 		if err := cmp.Or(o.noStrategy, o.noAttempts); err != nil {
@@ -211,8 +211,7 @@ func (c *call) resolve() error {
 	c.maxAttempts = cmp.Or(c.maxAttempts, c.strategy.MaxAttempts)
 	if c.maxAttempts > 1 && hasBody(req) && req.GetBody == nil {
 		c.replay = newReplay(req, cmp.Or(c.t.ReplayBuffer, defaultReplayBuffer))
-	} else {
-		c.body = req.Body
+		c.body = nil
 	}
 	if c.trace != nil {
 		c.trip = c.trace.begin()
@@ -315,11 +314,14 @@ func (c *call) conclude() (*http.Response, error) {
 	if a.Err == nil {
 		return a.Response, nil
 	}
-	if a.Number == 1 && (c.reason == NotRetryable || c.reason == Cancelled) {
+	during := c.reason == Cancelled && c.verdict.class == Unknown // the attempt, not what came after
+	switch {
+	case a.Number == 1 && (c.reason == NotRetryable || during):
 		return nil, a.Err // retrip had no part in it
-	}
-	if c.reason == Cancelled {
+	case during:
 		return nil, c.failure(a.Err, c.last)
+	case c.reason == Cancelled:
+		return nil, c.failure(a.Err, failure{err: a.Err})
 	}
 	if c.obstacle != nil {
 		return nil, c.failure(fmt.Errorf("%w; %w", a.Err, c.obstacle), failure{})
@@ -344,7 +346,7 @@ func (c *call) stop(reason Reason, err error) error {
 // panicked cleans up after code of the user's that panicked, since an
 // http.Server, for one, goes on after that.
 func (c *call) panicked() {
-	if c.ended || c.strategy == nil {
+	if c.ended {
 		return
 	}
 	if resp := c.attempt.Response; resp != nil && resp.Body != nil {
@@ -358,7 +360,9 @@ func (c *call) giveBack() {
 	if c.paid {
 		c.limiter.giveBack()
 	}
-	c.strategy.give(c.cost)
+	if c.cost > 0 {
+		c.strategy.give(c.cost)
+	}
 	if c.limit != nil {
 		c.limit.stop()
 	}
@@ -384,6 +388,9 @@ func (c *call) closeBody() {
 	if c.body != nil {
 		_ = c.body.Close() // there is a better reason to fail than this
 		c.body = nil
+		if c.replay != nil {
+			c.replay.fence() // with all copies of a body that was never sent
+		}
 	}
 	if c.replay != nil {
 		if closing := c.replay.finish(); closing != nil { // as good as at once, unless it blocks

@@ -5,6 +5,9 @@ import (
 	"encoding/xml"
 )
 
+// maxCode is longer than any error code, and keeps a hostile one cheap.
+const maxCode = 256
+
 // xmlBodyCode finds the code in an XML document: the first of Error/Code,
 // ErrorResponse/Error/Code and Response/Errors/Error/Code, namespaces ignored.
 // A document that is not whole has none.
@@ -29,8 +32,14 @@ func xmlRootAndCode(body []byte) (root, code string) {
 		if upTo < 0 {
 			break
 		}
-		if !found && isCodePath(path) {
-			text = append(text, unescape(body[:upTo])...)
+		switch before := body[:upTo]; {
+		case len(path) == 0 && len(bytes.TrimSpace(before)) > 0:
+			return "", "" // text outside the document
+		case !found && isCodePath(path):
+			text = append(text, unescape(before)...)
+		}
+		if len(text) > maxCode {
+			return "", ""
 		}
 		body = body[upTo:]
 		tag, kind := xmlTag(body)
@@ -42,6 +51,9 @@ func xmlRootAndCode(body []byte) (root, code string) {
 				text = append(text, tag[len("<![CDATA["):len(tag)-len("]]>")]...)
 			}
 		case startTag, emptyTag:
+			if len(path) == 0 && root != "" {
+				return "", "" // a second document
+			}
 			path = append(path, tagName(tag[1:]))
 			if root == "" {
 				root = string(localName(path[0]))
@@ -59,7 +71,7 @@ func xmlRootAndCode(body []byte) (root, code string) {
 		}
 		body = body[len(tag):]
 	}
-	if len(path) > 0 {
+	if len(path) > 0 || len(bytes.TrimSpace(body)) > 0 {
 		return "", ""
 	}
 	return root, string(bytes.TrimSpace(text))

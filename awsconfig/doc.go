@@ -65,6 +65,7 @@
 //	not UTF-8                        taken               error              error: likely UTF-16, of which nothing would be read
 //	CR alone                         part of the line    ends the line      ends the line: as editors show it
 //	directory for a file             error               counts as missing  error: it can't be meant
+//	file that may not be read        counts as missing   counts as missing  error: settings must not silently not count
 //	~ or $VAR in a variable's path   taken literally     expanded           taken literally: a shell has expanded it already
 //
 // Our own: a file of more than 8 MiB is an error.

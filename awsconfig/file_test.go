@@ -177,18 +177,14 @@ func TestDirectoryForFile(t *testing.T) {
 	}
 }
 
-// A file that can't be opened counts as empty, whatever the reason; if a
-// profile is then missing, the error gives the reason.
+// A file that is there and can't be opened is an error that names it.
 func TestFileThatCannotBeOpened(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "file")
 	require.NoError(t, os.WriteFile(file, nil, 0o600))
 	c := machine{}.on(t, t.TempDir(), awsconfig.Config{ConfigFile: filepath.Join(file, "below")})
-	s, err := c.Load()
-	require.NoError(t, err)
-	require.Equal(t, retrip.ModeStandard, modeOf(t, s))
-	c.Profile = "dev"
-	_, err = c.Load()
-	require.ErrorContains(t, err, c.ConfigFile+" (")
+	_, err := c.Load()
+	require.ErrorContains(t, err, c.ConfigFile)
+	require.ErrorContains(t, err, "not a directory")
 }
 
 func TestHugeFile(t *testing.T) {

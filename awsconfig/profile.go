@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"os/user"
 	"path/filepath"
@@ -87,16 +88,19 @@ func (c Config) home() string {
 	return ""
 }
 
-// readFile reads the profiles of a file. A file that can't be opened is
-// missing, for whatever reason, as for both SDKs (aws-sdk-go-v2, loadIniFiles;
-// botocore, by RawConfigParser.read).
+// readFile reads the profiles of a file. One that does not exist is missing, as
+// for both SDKs. One that may not be read is an error, where they pretend that
+// it is missing: our choice, since settings that silently don't count are worse.
 func readFile(path string, profileOf func(header string) (string, bool)) (profiles map[string]*profile, missing, err error) {
 	if path == "" {
 		return nil, errors.New("no home directory"), nil
 	}
 	f, err := os.Open(path)
-	if err != nil {
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
 		return nil, err, nil
+	case err != nil:
+		return nil, nil, err
 	}
 	defer f.Close()
 	data, err := io.ReadAll(io.LimitReader(f, maxFileSize+1))
