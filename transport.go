@@ -51,7 +51,9 @@ type Transport struct {
 	// AttemptTimeout bounds each attempt, from the end of Prepare to the response
 	// headers; 0 means no bound. An attempt that exceeds it fails with an
 	// *AttemptTimeoutError, which is worth a retry, unlike the caller's own
-	// deadline (http.Client.Timeout), which bounds all attempts and waits.
+	// deadline (http.Client.Timeout), which bounds all attempts and waits. Over
+	// HTTP/2 all attempts share a connection: if it is dead, only net/http's own
+	// pings find out (http.HTTP2Config.SendPingTimeout).
 	AttemptTimeout time.Duration
 
 	// ReplayBuffer is how many bytes are kept of a request body that can't be
