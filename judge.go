@@ -173,6 +173,9 @@ func (c *call) schedule() Reason {
 		c.delay, c.from = queued, "limiter"
 		return WaitOverCap
 	case c.outlivesDeadline(max(c.delay, queued)):
+		if queued > c.delay {
+			c.delay, c.from = queued, "limiter"
+		}
 		return WaitOverDeadline
 	}
 	return 0
