@@ -50,6 +50,7 @@ type replay struct {
 	mu      sync.Mutex
 	bodies  []*attemptBody // those of the attempt under way that are open; the first is the one it sends
 	attempt int            // counts the attempts: bodies of earlier ones are over
+	opened  bool           // its own body, which is the first
 	held    bool           // no Read of src may begin until it is clear whether a retry follows
 	final   bool           // no attempt will follow
 	closed  chan struct{}  // made when src is being closed, and closed when it is
@@ -71,6 +72,8 @@ type attemptBody struct {
 	r       *replay
 	attempt int
 	stop    func() bool // of the watch over the attempt's context
+	own     bool        // the attempt's own body, not a copy of it
+	read    bool        // somebody has begun to read it
 	closed  bool
 	ended   bool // it has been told how the source ended
 	nothing bool // its last Read of the source gave nothing, not even an end
@@ -111,8 +114,14 @@ func (r *replay) open(ctx context.Context, attempt int) (io.ReadCloser, error) {
 	if err := r.obstacle(); err != nil {
 		return nil, err
 	}
-	b := &attemptBody{r: r, attempt: attempt}
+	b := &attemptBody{r: r, attempt: attempt, own: !r.opened}
+	r.opened = true
 	b.stop = context.AfterFunc(ctx, b.abort)
+	// A copy that nobody has read when the next is opened is as good as
+	// forgotten, and holds nothing: net/http replays a stream over a connection
+	// that turns out to be unusable, and then opens another copy without closing
+	// that one (http2shouldRetryRequest). If it is read after all, it is back.
+	r.bodies = slices.DeleteFunc(r.bodies, func(other *attemptBody) bool { return !other.own && !other.read })
 	r.bodies = append(r.bodies, b)
 	return b, nil
 }
@@ -172,7 +181,7 @@ func (r *replay) fence() {
 	for _, b := range r.bodies {
 		b.stop()
 	}
-	r.bodies, r.held = nil, false
+	r.bodies, r.held, r.opened = nil, false, false
 	r.signal()
 }
 
@@ -224,6 +233,12 @@ func (b *attemptBody) Read(p []byte) (int, error) {
 	r := b.r
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	if !b.read && !b.closed && b.attempt == r.attempt {
+		b.read = true
+		if !slices.Contains(r.bodies, b) {
+			r.bodies = append(r.bodies, b)
+		}
+	}
 	for {
 		switch {
 		case b.closed || b.attempt != r.attempt:
@@ -341,7 +356,7 @@ func (r *replay) tail(want int) []byte {
 			size = min(2*cap(r.chunks[last]), maxChunk)
 		}
 		room := r.limit - r.size
-		if r.size <= r.known {
+		if r.known > 0 && r.size <= r.known { // 0 with a body is unknown, as -1 is
 			room = min(room, r.known-r.size)
 		}
 		r.chunks = append(r.chunks, make([]byte, 0, min(int64(size), max(room, 1)))) // 1 to see the end

@@ -969,3 +969,26 @@ func TestCancelDuringTheGrace(t *testing.T) {
 		require.ErrorIs(t, err, context.DeadlineExceeded)
 	})
 }
+
+// A body of unknown length is not read byte by byte to begin with.
+func TestUnknownLengthIsReadInLargePieces(t *testing.T) {
+	var sizes []int
+	source := readerFunc(func(p []byte) (int, error) {
+		sizes = append(sizes, len(p))
+		return len(p), nil
+	})
+	base := roundTripFunc(func(req *http.Request) (*http.Response, error) {
+		p := make([]byte, 16<<10)
+		for range 3 {
+			_, err := req.Body.Read(p)
+			require.NoError(t, err)
+		}
+		_ = req.Body.Close()
+		return status(200)(req)
+	})
+	req := newRequest(t, "PUT", nil)
+	req.Body = io.NopCloser(source) // ContentLength 0 with a body: net/http takes the length for unknown
+	_, err := (&Transport{Base: base}).RoundTrip(req)
+	require.NoError(t, err)
+	require.GreaterOrEqual(t, sizes[0], 1<<10, "%v", sizes)
+}

@@ -1339,6 +1339,11 @@ func (r *modelRequest) account() (taken, given int64) {
 func TestModelOverSockets(t *testing.T) {
 	for _, protocol := range []string{"HTTP/1.1", "HTTP/2.0"} {
 		t.Run(protocol, func(t *testing.T) {
+			if raceEnabled && protocol == "HTTP/2.0" {
+				t.Skip("net/http races with itself when a cached HTTP/2 connection breaks: " +
+					"Transport.roundTrip's rewindBody reads what the old stream's writeRequestBody still writes " +
+					"(readTrackingBody.didRead); without the detector this runs")
+			}
 			seed := *modelSeed
 			if seed == 0 {
 				seed = rand.Uint64() >> 1
