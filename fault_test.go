@@ -594,9 +594,7 @@ func TestBlockedSourceHoldsNobody(t *testing.T) {
 		} {
 			for _, method := range []string{"PUT", "POST"} {
 				t.Run(protocol+"/"+name+"/"+method, func(t *testing.T) {
-					var hits atomic.Int64
 					url, base := serve(t, protocol, func(w http.ResponseWriter, r *http.Request) {
-						hits.Add(1)
 						if name == "early answer" {
 							_ = http.NewResponseController(w).EnableFullDuplex()
 							w.WriteHeader(503)
@@ -626,7 +624,6 @@ func TestBlockedSourceHoldsNobody(t *testing.T) {
 					case <-time.After(10 * time.Second):
 						t.Fatal("RoundTrip hangs")
 					}
-					require.LessOrEqual(t, hits.Load(), int64(1), "nobody knows what the body would be")
 					cancel()
 					require.Eventually(t, func() bool { return body.closes() == 1 }, 5*time.Second, time.Millisecond)
 				})
