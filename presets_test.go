@@ -187,7 +187,7 @@ func TestS3Errors(t *testing.T) {
 		{"China", "PUT", "https://bucket.s3.cn-north-1.amazonaws.com.cn/key", "", other, Transient},
 		{"express", "PUT", "https://b--use1-az4--x-s3.s3express-use1-az4.us-east-1.amazonaws.com/key", "", other, Transient},
 		{"website", "GET", "https://bucket.s3-website-us-east-1.amazonaws.com/", "", other, Success},
-		{"somebody's proxy", "PUT", "https://s3-proxy-1234.us-east-1.elb.amazonaws.com/", "", other, Success},
+		{"somebody's load balancer", "PUT", "https://s3-front-1234.us-east-1.elb.amazonaws.com/", "", other, Success},
 		{"object lambda", "POST", "https://x.s3-object-lambda.us-east-1.amazonaws.com/WriteGetObjectResponse", "", other, Success},
 		{"compatible, presigned, as is", "PUT", "http://localhost:9000/b/k?X-Amz-Credential=a/20260101/us-east-1/s3/aws4_request", "", other, Transient},
 		{"compatible, object", "GET", "http://localhost:9000/b/k", "Credential=a/20260101/us-east-1/s3/aws4_request", other, Success},
