@@ -1,0 +1,156 @@
+// Package faultlayer stands in front of an http.Handler, makes some of its
+// requests fail as a scripted server would, and keeps account of all of them.
+// The examples and their tests put it before the servers they talk to.
+package faultlayer
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"io"
+	"net"
+	"net/http"
+	"sync"
+)
+
+// A Fault answers a request in place of the handler.
+type Fault func(http.ResponseWriter, *http.Request)
+
+// Answer is a Fault that reads the request and answers with a status, a body
+// and pairs of header names and values.
+func Answer(status int, body string, header ...string) Fault {
+	return func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body)
+		for i := 0; i+1 < len(header); i += 2 {
+			w.Header().Set(header[i], header[i+1])
+		}
+		w.WriteHeader(status)
+		_, _ = io.WriteString(w, body)
+	}
+}
+
+// Early is a Fault that answers before it has read the body.
+func Early(status int) Fault {
+	return func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(status) }
+}
+
+// Reset is a Fault that breaks the connection off without an answer; over
+// HTTP/2, the stream.
+func Reset(w http.ResponseWriter, r *http.Request) {
+	_, _ = io.Copy(io.Discard, r.Body)
+	conn, _, err := http.NewResponseController(w).Hijack()
+	if err != nil {
+		panic(http.ErrAbortHandler)
+	}
+	if tcp, ok := conn.(*net.TCPConn); ok {
+		_ = tcp.SetLinger(0) // a RST in place of a FIN
+	}
+	_ = conn.Close()
+}
+
+// A Hit is one request as it arrived.
+type Hit struct {
+	Method, Path string
+	Header       http.Header
+	Size         int64  // how much of the body was read
+	Hash         string // SHA-256 of that, in hexadecimal
+	Failed       bool   // a Fault answered it
+}
+
+// A Layer is an http.Handler that answers with the faults given for a request,
+// one for each that matches, and then hands on to Next.
+type Layer struct {
+	Next http.Handler
+
+	mu    sync.Mutex
+	rules []*rule
+	hits  []Hit
+}
+
+type rule struct {
+	match  func(*http.Request) bool
+	faults []Fault
+}
+
+// New returns a Layer before next.
+func New(next http.Handler) *Layer { return &Layer{Next: next} }
+
+// Fail makes the next requests that match fail, one for each fault. A nil
+// match is any request.
+func (l *Layer) Fail(match func(*http.Request) bool, faults ...Fault) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.rules = append(l.rules, &rule{match, faults})
+}
+
+// Hits returns the requests so far, in the order in which they ended.
+func (l *Layer) Hits() []Hit {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return append([]Hit(nil), l.hits...)
+}
+
+// Reset forgets the hits and the faults that are left.
+func (l *Layer) Reset() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.rules, l.hits = nil, nil
+}
+
+// ServeHTTP answers the request or lets Next do it.
+func (l *Layer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	fault := l.next(r)
+	body := &countedBody{ReadCloser: r.Body, sum: sha256.New()}
+	r.Body = body
+	hit := Hit{Method: r.Method, Path: r.URL.Path, Header: r.Header.Clone(), Failed: fault != nil}
+	defer func() {
+		hit.Size, hit.Hash = body.count()
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		l.hits = append(l.hits, hit)
+	}()
+	if fault != nil {
+		fault(w, r)
+		return
+	}
+	l.Next.ServeHTTP(w, r)
+}
+
+// next takes the fault that is due for a request.
+func (l *Layer) next(r *http.Request) Fault {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, rule := range l.rules {
+		if len(rule.faults) > 0 && (rule.match == nil || rule.match(r)) {
+			fault := rule.faults[0]
+			rule.faults = rule.faults[1:]
+			return fault
+		}
+	}
+	return nil
+}
+
+// A countedBody sums up what is read of it.
+type countedBody struct {
+	io.ReadCloser
+	mu  sync.Mutex
+	sum interface {
+		io.Writer
+		Sum([]byte) []byte
+	}
+	size int64
+}
+
+func (b *countedBody) Read(p []byte) (int, error) {
+	n, err := b.ReadCloser.Read(p)
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	_, _ = b.sum.Write(p[:n]) // a hash never fails
+	b.size += int64(n)
+	return n, err
+}
+
+func (b *countedBody) count() (int64, string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.size, hex.EncodeToString(b.sum.Sum(nil))
+}

@@ -1,0 +1,52 @@
+package faultlayer
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// Each request that matches gets its fault, the others the handler's answer,
+// and all are counted with what they brought.
+func TestLayer(t *testing.T) {
+	layer := New(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(w, r.Body)
+	}))
+	server := httptest.NewServer(layer)
+	defer server.Close()
+	layer.Fail(func(r *http.Request) bool { return r.Method == "POST" },
+		Answer(503, "later", "Retry-After", "1"), Reset)
+
+	post := func() (*http.Response, error) {
+		return http.Post(server.URL+"/path", "text/plain", strings.NewReader("body"))
+	}
+	resp, err := post()
+	require.NoError(t, err)
+	require.Equal(t, 503, resp.StatusCode)
+	require.Equal(t, "1", resp.Header.Get("Retry-After"))
+	require.NoError(t, resp.Body.Close())
+	_, err = post()
+	require.Error(t, err)
+	resp, err = post()
+	require.NoError(t, err)
+	text, err := io.ReadAll(resp.Body)
+	require.NoError(t, err)
+	require.Equal(t, "body", string(text))
+	require.NoError(t, resp.Body.Close())
+
+	hits := layer.Hits()
+	require.Len(t, hits, 3)
+	sum := sha256.Sum256([]byte("body"))
+	for i, hit := range hits {
+		require.Equal(t, "/path", hit.Path)
+		require.Equal(t, hex.EncodeToString(sum[:]), hit.Hash)
+		require.EqualValues(t, 4, hit.Size)
+		require.Equal(t, i < 2, hit.Failed)
+	}
+}
