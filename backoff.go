@@ -31,6 +31,8 @@ type Retry struct {
 	Index int
 	// Class is the class of the attempt that failed.
 	Class Class
+	// Attempt is the attempt that failed.
+	Attempt Attempt
 	// Prev is the delay the Backoff gave for the retry before this one, and 0
 	// for the first.
 	Prev time.Duration

@@ -24,7 +24,9 @@ const (
 	Success
 	// Transient failures may be gone at the next attempt.
 	Transient
-	// Throttled means that the server asks for fewer requests.
+	// Throttled means that the server asks for fewer requests. A request that was
+	// refused for that with a 4xx, or with an error code, was not processed: it
+	// is sent again even if it is not idempotent.
 	Throttled
 	// ClockSkewed means that the server refused the request's time stamp. It is
 	// worth a retry only if Transport.Prepare can sign with a corrected one.
@@ -98,10 +100,16 @@ func OnStatus(c Class, statuses ...int) Classifier {
 }
 
 // OnCode gives the responses with one of the error codes the class c. Codes
-// are compared exactly. A request that is not idempotent is sent again if
-// OnCode declares its code Throttled: a throttled request was not processed.
+// are compared exactly.
 func OnCode(c Class, codes ...string) Classifier {
 	return newCodeRule(c, codes...)
+}
+
+// OnHeader gives the 4xx and 5xx responses whose first header of the name has
+// the value the class c. An empty value stands for any, also an empty one.
+// Upper and lower case are the same.
+func OnHeader(c Class, name, value string) Classifier {
+	return headerRule{c, http.CanonicalHeaderKey(name), value}
 }
 
 // OnError gives the errors that match target, by errors.Is, the class c.
@@ -165,6 +173,32 @@ func (r *codeRule) String() string {
 	return fmt.Sprintf("%v: %d codes", r.class, len(r.codes))
 }
 func (r *codeRule) check() error { return r.class.check() }
+
+type headerRule struct {
+	class       Class
+	name, value string
+}
+
+func (r headerRule) Classify(a Attempt) Class {
+	if a.Response == nil || a.Response.StatusCode < 400 {
+		return Unknown
+	}
+	if values := a.Response.Header[r.name]; len(values) > 0 && (r.value == "" || strings.EqualFold(values[0], r.value)) {
+		return r.class
+	}
+	return Unknown
+}
+
+func (r headerRule) String() string {
+	return strings.TrimSuffix(fmt.Sprintf("%v: header %s: %s", r.class, r.name, r.value), ": ")
+}
+
+func (r headerRule) check() error {
+	if r.name == "" {
+		return errors.New("has no header name")
+	}
+	return r.class.check()
+}
 
 type errorRule struct {
 	class Class
@@ -345,7 +379,7 @@ func unprocessed(a Attempt, class Class, byCode bool) bool {
 		case http.StatusTooEarly, http.StatusTooManyRequests:
 			return true
 		}
-		return class == Throttled && byCode
+		return class == Throttled && (byCode || a.Response.StatusCode/100 == 4)
 	}
 	var (
 		op     *net.OpError

@@ -43,6 +43,32 @@ func TestStatuses(t *testing.T) {
 	}
 }
 
+func TestOnHeader(t *testing.T) {
+	tests := []struct {
+		rule   Classifier
+		status int
+		header http.Header
+		want   Class
+	}{
+		{OnHeader(Permanent, "x-should-retry", "false"), 503, http.Header{"X-Should-Retry": {"False"}}, Permanent},
+		{OnHeader(Permanent, "x-should-retry", "false"), 503, http.Header{"X-Should-Retry": {"true", "false"}}, Unknown},
+		{OnHeader(Permanent, "x-should-retry", "false"), 503, nil, Unknown},
+		{OnHeader(Permanent, "x-should-retry", "false"), 200, http.Header{"X-Should-Retry": {"false"}}, Unknown},
+		{OnHeader(Permanent, "X-Maintenance-Mode", ""), 503, http.Header{"X-Maintenance-Mode": {""}}, Permanent},
+		{OnHeader(Permanent, "X-Maintenance-Mode", ""), 503, http.Header{"X-Other": {""}}, Unknown},
+	}
+	for _, tt := range tests {
+		got := tt.rule.Classify(Attempt{Response: &http.Response{StatusCode: tt.status, Header: tt.header}})
+		require.Equal(t, tt.want, got, "%v of %d %v", tt.rule, tt.status, tt.header)
+	}
+	require.Equal(t, Unknown, OnHeader(Permanent, "A", "").Classify(Attempt{Err: errReset}))
+	require.Equal(t, "permanent: header X-Maintenance-Mode", fmt.Sprint(OnHeader(Permanent, "x-maintenance-mode", "")))
+	require.Equal(t, "transient: header X-Should-Retry: true", fmt.Sprint(OnHeader(Transient, "X-Should-Retry", "true")))
+	s := Standard()
+	s.Classifiers = []Classifier{OnHeader(Permanent, "", "")}
+	require.ErrorContains(t, (&Transport{Strategy: s}).Validate(), "has no header name")
+}
+
 func TestErrors(t *testing.T) {
 	tests := []struct {
 		err       error

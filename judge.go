@@ -154,7 +154,7 @@ func (c *call) schedule() Reason {
 		c.failed = a.Done
 	}
 	own, ok := s.delay(Retry{
-		Index: a.Number - 1, Class: c.verdict.class, Prev: c.own, Elapsed: a.Done.Sub(c.failed),
+		Index: a.Number - 1, Class: c.verdict.class, Attempt: *a, Prev: c.own, Elapsed: a.Done.Sub(c.failed),
 	})
 	if !ok {
 		return BackoffStopped

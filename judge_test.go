@@ -48,10 +48,15 @@ func TestTokens(t *testing.T) {
 func TestRetryIsTold(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var told []Retry
+		var statuses []int
 		s := longest(Standard())
 		s.MaxAttempts = 4
 		s.ThrottleBackoff = nil
 		s.Backoff = BackoffFunc(func(r Retry) (time.Duration, bool) {
+			if resp := r.Attempt.Response; resp != nil {
+				statuses = append(statuses, resp.StatusCode)
+			}
+			r.Attempt = Attempt{}
 			told = append(told, r)
 			return time.Duration(r.Index-1) * time.Second, true // negative at first
 		})
@@ -66,6 +71,7 @@ func TestRetryIsTold(t *testing.T) {
 			{Index: 1, Class: Throttled, Rand: 1},
 			{Index: 2, Class: Transient, Rand: 1, Elapsed: time.Minute},
 		}, told)
+		require.Equal(t, []int{503, 429}, statuses)
 		s.Backoff = DecorrelatedJitter{Base: time.Second}
 		base = script(status(503))
 		_, err = get(t.Context(), &Transport{Base: base, Strategy: s})

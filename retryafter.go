@@ -33,6 +33,12 @@ type WaitReader interface {
 	ReadWait(Attempt) (h Hint, ok bool)
 }
 
+// WaitReaderFunc makes a WaitReader of a function.
+type WaitReaderFunc func(Attempt) (h Hint, ok bool)
+
+// ReadWait calls f.
+func (f WaitReaderFunc) ReadWait(a Attempt) (Hint, bool) { return f(a) }
+
 // WaitFormat is how a header writes a wait.
 type WaitFormat uint8
 
@@ -48,9 +54,12 @@ const (
 	WholeMilliseconds
 	// Seconds may have a fraction.
 	Seconds
+	// EpochSeconds is a moment in seconds since 1970, perhaps with a fraction.
+	// Like a date, it counts from the response's own Date if it has one.
+	EpochSeconds
 )
 
-var waitFormatNames = [...]string{"seconds or date", "milliseconds", "whole milliseconds", "seconds"}
+var waitFormatNames = [...]string{"seconds or date", "milliseconds", "whole milliseconds", "seconds", "seconds since 1970"}
 
 // String returns the format in words.
 func (f WaitFormat) String() string { return nameOf(waitFormatNames[:], f) }
@@ -94,6 +103,10 @@ func (w WaitHeader) ReadWait(a Attempt) (Hint, bool) {
 		wait, ok = parseDecimal(strings.TrimSpace(value), time.Millisecond)
 	case Seconds:
 		wait, ok = parseDecimal(strings.TrimSpace(value), time.Second)
+	case EpochSeconds:
+		if wait, ok = parseDecimal(strings.TrimSpace(value), time.Second); ok {
+			wait = until(time.Unix(0, int64(wait)), a)
+		}
 	default:
 		value = strings.TrimSpace(value)
 		if wait, ok = parseDecimal(value, time.Second); !ok {
@@ -147,9 +160,15 @@ func parseDate(s string, a Attempt) (time.Duration, bool) {
 	if err != nil {
 		return 0, false
 	}
+	return until(at, a), true
+}
+
+// until is how long before a moment the response was sent, by the sender's own
+// clock if it tells it.
+func until(at time.Time, a Attempt) time.Duration {
 	now, err := http.ParseTime(a.Response.Header.Get("Date"))
 	if err != nil {
 		now = a.Done
 	}
-	return max(0, at.Sub(now)), true // Sub saturates
+	return max(0, at.Sub(now)) // Sub saturates
 }

@@ -12,6 +12,7 @@ import (
 func TestWaitHeaders(t *testing.T) {
 	now := time.Date(2026, 10, 21, 7, 27, 50, 0, time.UTC)
 	const never = -1
+	epoch := WaitHeader{Name: "X-RateLimit-Reset", Format: EpochSeconds}
 	tests := []struct {
 		reader WaitHeader
 		value  string
@@ -50,6 +51,13 @@ func TestWaitHeaders(t *testing.T) {
 		{retryAfterMS, " 0.25 ", "", 250 * time.Microsecond},
 		{retryAfterMS, "Wed, 21 Oct 2026 07:28:00 GMT", "", never},
 		{msRetryAfterMS, "7", "", 7 * time.Millisecond},
+		{epoch, "1792567680", "", 10 * time.Second},
+		{epoch, "1792567680.5", "", 10*time.Second + time.Second/2},
+		{epoch, "1792567680", "Wed, 21 Oct 2026 07:27:00 GMT", time.Minute}, // by the server's clock
+		{epoch, "60", "", 0},                                                // not a moment but a duration: it is long past
+		{epoch, "99999999999999999999", "", math.MaxInt64 - time.Duration(now.UnixNano())},
+		{epoch, "-1", "", never},
+		{epoch, "Wed, 21 Oct 2026 07:28:00 GMT", "", never},
 		{amzRetryAfter, "1500", "", 1500 * time.Millisecond},
 		{amzRetryAfter, " 1500", "", never},
 		{amzRetryAfter, "1500.5", "", never},
@@ -74,7 +82,7 @@ func FuzzWaitHeaders(f *testing.F) {
 		f.Add(seed, seed)
 	}
 	f.Fuzz(func(t *testing.T, value, date string) {
-		for _, reader := range Standard().Waits {
+		for _, reader := range append(Standard().Waits, WaitHeader{Name: "X-Reset", Format: EpochSeconds}) {
 			resp := &http.Response{Header: http.Header{reader.(WaitHeader).Name: {value}, "Date": {date}}}
 			if h, ok := reader.ReadWait(Attempt{Response: resp, Done: time.Now()}); ok && h.Wait < 0 {
 				t.Fatalf("%v makes a negative wait of %q: %v", reader, value, h.Wait)
