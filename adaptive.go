@@ -3,6 +3,7 @@ package retrip
 import (
 	"math"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -34,10 +35,12 @@ const (
 type Limiter struct {
 	perRequest bool // only a sign that each request wants one of its own
 
-	mu sync.Mutex
+	begun   sync.Once
+	start   time.Time   // the full second in which the limiter was made
+	enabled atomic.Bool // since the first throttle, and from then on
 
-	start time.Time     // the full second in which the limiter was made
-	now   time.Duration // the newest reading, since start; never goes back
+	mu  sync.Mutex
+	now time.Duration // the newest reading, since start; never goes back
 
 	// The measured rate, taken at each half second that had attempts.
 	attempts   int
@@ -45,7 +48,6 @@ type Limiter struct {
 	measured   float64
 
 	// The token bucket. It fills from its second reading on.
-	enabled  bool
 	rate     float64
 	burst    float64
 	tokens   float64
@@ -55,6 +57,7 @@ type Limiter struct {
 	// The cubic curve: where the last throttle happened.
 	throttledAt   time.Duration
 	throttledRate float64
+	recovery      float64 // seconds from there until the rate is reached again
 
 	// Those who wait, oldest first. Only the oldest holds a timer.
 	head, tail *place
@@ -82,9 +85,11 @@ type LimiterState struct {
 }
 
 // NewLimiter returns a limiter whose clock starts now.
-func NewLimiter() *Limiter {
+func NewLimiter() *Limiter { return newLimiter(time.Now()) }
+
+func newLimiter(now time.Time) *Limiter {
 	l := new(Limiter)
-	l.begin(time.Now())
+	l.begun.Do(func() { l.begin(now) })
 	return l
 }
 
@@ -107,7 +112,7 @@ func (l *Limiter) State() LimiterState {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return LimiterState{
-		Enabled: l.enabled, Measured: l.measured, Rate: l.rate,
+		Enabled: l.enabled.Load(), Measured: l.measured, Rate: l.rate,
 		Burst: l.burst, Tokens: l.tokens, Waiting: l.waiting,
 	}
 }
@@ -117,19 +122,33 @@ func (l *Limiter) State() LimiterState {
 func (l *Limiter) asNew() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return !l.enabled && l.waiting == 0
+	return !l.enabled.Load() && l.waiting == 0
+}
+
+// begin sets the clock's zero to the full second of now: the published
+// algorithm counts half seconds from there.
+func (l *Limiter) begin(now time.Time) {
+	l.start = now.Add(-time.Duration(now.Nanosecond()))
+	l.now = now.Sub(l.start)
+	l.throttledAt = l.now
+}
+
+func (l *Limiter) beginNow() { l.begin(time.Now()) }
+
+// clock is the time since start, which the methods below take for now. It
+// costs half of what time.Now does: nobody asks for the date.
+func (l *Limiter) clock() time.Duration {
+	l.begun.Do(l.beginNow)
+	return time.Since(l.start)
 }
 
 // admit asks for a permit to send one attempt. It gives one at once (paid
-// telling whether a token was taken for it), or else a place in the queue. A
-// nil limiter lets everything pass, in this and the other methods below.
-func (l *Limiter) admit(now time.Time) (paid bool, p *place) {
-	if l == nil {
-		return false, nil
-	}
+// telling whether a token was taken for it), or else a place in the queue.
+// There is no need to ask a limiter that is not enabled.
+func (l *Limiter) admit(now time.Duration) (paid bool, p *place) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if !l.enabled {
+	if !l.enabled.Load() {
 		return false, nil
 	}
 	l.refill(l.tick(now))
@@ -147,10 +166,22 @@ func (l *Limiter) admit(now time.Time) (paid bool, p *place) {
 	return false, p
 }
 
+// pass takes a permit if one is to be had at once, or needs none.
+func (l *Limiter) pass() bool {
+	if !l.enabled.Load() {
+		return true
+	}
+	now := l.clock()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.refill(l.tick(now))
+	return l.head == nil && l.take()
+}
+
 // turn asks again for the holder of p. It reports that the permit is granted
 // and p left the queue, or how long to wait before asking once more: a
 // negative wait means until woken.
-func (l *Limiter) turn(p *place, now time.Time) (granted bool, wait time.Duration) {
+func (l *Limiter) turn(p *place, now time.Duration) (granted bool, wait time.Duration) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.head != p {
@@ -173,9 +204,6 @@ func (l *Limiter) leave(p *place) {
 
 // giveBack returns the token of a permit that was not used.
 func (l *Limiter) giveBack() {
-	if l == nil {
-		return
-	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.tokens = min(l.tokens+1, l.burst)
@@ -183,13 +211,10 @@ func (l *Limiter) giveBack() {
 }
 
 // queueTime estimates how long a newcomer would wait for its permit.
-func (l *Limiter) queueTime(now time.Time) time.Duration {
-	if l == nil {
-		return 0
-	}
+func (l *Limiter) queueTime(now time.Duration) time.Duration {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if !l.enabled {
+	if !l.enabled.Load() {
 		return 0
 	}
 	l.refill(l.tick(now))
@@ -201,10 +226,7 @@ func (l *Limiter) queued() time.Duration {
 }
 
 // update is told how each attempt ended: with a throttling answer or not.
-func (l *Limiter) update(now time.Time, throttled bool) {
-	if l == nil {
-		return
-	}
+func (l *Limiter) update(now time.Duration, throttled bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	t := l.tick(now)
@@ -213,10 +235,11 @@ func (l *Limiter) update(now time.Time, throttled bool) {
 	var target float64
 	if throttled {
 		used := l.measured
-		if l.enabled {
+		if l.enabled.Load() {
 			used = min(used, l.rate)
 		}
-		l.throttledRate, l.throttledAt, l.enabled = used, t, true
+		l.throttledFrom(used, t)
+		l.enabled.Store(true)
 		target = beta * used
 	} else {
 		target = l.curve(t)
@@ -232,30 +255,16 @@ func (l *Limiter) update(now time.Time, throttled bool) {
 
 // count is told of an attempt that its caller cancelled: it was sent, and says
 // nothing about the server.
-func (l *Limiter) count(now time.Time) {
-	if l == nil {
-		return
-	}
+func (l *Limiter) count(now time.Duration) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.measure(l.tick(now))
 }
 
-// begin sets the clock's zero to the full second of now: the published
-// algorithm counts half seconds from there.
-func (l *Limiter) begin(now time.Time) {
-	l.start = now.Add(-time.Duration(now.Nanosecond()))
-	l.now = now.Sub(l.start)
-	l.throttledAt = l.now
-}
-
-// tick turns a reading into time since start. A clock that goes back stands
-// still instead, so that no rate ever becomes negative.
-func (l *Limiter) tick(now time.Time) time.Duration {
-	if l.start.IsZero() {
-		l.begin(now)
-	}
-	l.now = max(l.now, now.Sub(l.start))
+// tick takes a reading. A clock that goes back stands still instead, so that no
+// rate ever becomes negative.
+func (l *Limiter) tick(now time.Duration) time.Duration {
+	l.now = max(l.now, now)
 	return l.now
 }
 
@@ -278,12 +287,15 @@ func (l *Limiter) measure(t time.Duration) {
 // 0.7·r0, is flat around r0, which it reaches after w seconds, and then probes
 // for more, faster and faster.
 func (l *Limiter) curve(t time.Duration) float64 {
-	since := (t - l.throttledAt).Seconds() - window(l.throttledRate)
+	since := (t - l.throttledAt).Seconds() - l.recovery
 	return cubicScale*since*since*since + l.throttledRate
 }
 
-// window is how many seconds after a throttle the curve is back at its rate.
-func window(rate float64) float64 { return math.Cbrt(rate * (1 - beta) / cubicScale) }
+// throttledFrom begins the curve anew after a throttle.
+func (l *Limiter) throttledFrom(rate float64, t time.Duration) {
+	l.throttledRate, l.throttledAt = rate, t
+	l.recovery = math.Cbrt(rate * (1 - beta) / cubicScale)
+}
 
 // refill adds what the bucket gained since it was last filled.
 func (l *Limiter) refill(t time.Duration) {

@@ -15,13 +15,14 @@ import (
 )
 
 // second is a clock for the limiter's pure functions.
-func second(s float64) time.Time {
-	return time.Unix(0, 0).Add(time.Duration(math.Round(s * 1e9)))
-}
+func second(s float64) time.Duration { return time.Duration(math.Round(s * 1e9)) }
 
+// limiterAt begins at a second of that clock.
 func limiterAt(s float64) *Limiter {
-	l := new(Limiter)
-	l.begin(second(s))
+	l := newLimiter(time.Unix(0, 0).Add(second(s)))
+	whole := second(math.Floor(s))
+	l.now, l.throttledAt = l.now+whole, l.throttledAt+whole
+	l.halfSecond = int64(whole) / halfSeconds
 	return l
 }
 
@@ -119,11 +120,11 @@ func FuzzLimiter(f *testing.F) {
 		for range 200 {
 			switch rng.IntN(4) {
 			case 0:
-				now = now.Add(-time.Duration(rng.Int64N(int64(time.Hour))))
+				now -= time.Duration(rng.Int64N(int64(time.Hour)))
 			case 1:
-				now = now.Add(time.Duration(rng.Int64N(int64(24 * 365 * time.Hour))))
+				now += time.Duration(rng.Int64N(int64(24 * 365 * time.Hour)))
 			default:
-				now = now.Add(time.Duration(rng.Int64N(int64(time.Second))))
+				now += time.Duration(rng.Int64N(int64(time.Second)))
 			}
 			switch rng.IntN(6) {
 			case 0, 1:
@@ -211,7 +212,7 @@ func TestAdaptiveDelaysFirstAttempts(t *testing.T) {
 func TestAdmissionBounds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := Adaptive()
-		s.Limiter.update(time.Now(), true) // one in two seconds
+		s.Limiter.update(s.Limiter.clock(), true) // one in two seconds
 		base := script(status(200))
 		transport := &Transport{Base: base, Strategy: s}
 		start := time.Now()
@@ -245,7 +246,7 @@ func TestAdmissionBoundInsideTheQueue(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := Adaptive()
 		s.MaxAdmitWait = 5 * time.Second
-		s.Limiter.update(time.Now(), true)
+		s.Limiter.update(s.Limiter.clock(), true)
 		transport := &Transport{Base: script(status(200)), Strategy: s}
 		start := time.Now()
 		var wg sync.WaitGroup
@@ -282,7 +283,7 @@ func TestAdaptiveHearsEveryAttempt(t *testing.T) {
 func TestCancelledAttemptDoesNotMoveTheRate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := Adaptive()
-		s.Limiter.update(time.Now(), true)
+		s.Limiter.update(s.Limiter.clock(), true)
 		before := s.Limiter.State()
 		ctx, cancel := context.WithCancel(t.Context())
 		base := roundTripFunc(func(req *http.Request) (*http.Response, error) {
@@ -306,7 +307,7 @@ func TestLongQueue(t *testing.T) {
 	}
 	synctest.Test(t, func(t *testing.T) {
 		s := Adaptive()
-		s.Limiter.update(time.Now(), true)
+		s.Limiter.update(s.Limiter.clock(), true)
 		l := s.Limiter
 		l.rate, l.burst = 100, 1
 		var (
@@ -317,9 +318,9 @@ func TestLongQueue(t *testing.T) {
 		)
 		for i := range n {
 			wg.Go(func() {
-				_, p := l.admit(time.Now())
+				_, p := l.admit(l.clock())
 				for p != nil {
-					granted, wait := l.turn(p, time.Now())
+					granted, wait := l.turn(p, l.clock())
 					mu.Lock()
 					turns++
 					mu.Unlock()

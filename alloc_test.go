@@ -21,7 +21,7 @@ func TestSuccessAllocatesNothing(t *testing.T) {
 	base := nopBase{&http.Response{StatusCode: 200, Body: http.NoBody}}
 	throttled := Adaptive()
 	throttled.Limiter.measured = 1e9 // fast enough that nobody ever waits
-	throttled.Limiter.update(time.Now(), true)
+	throttled.Limiter.update(throttled.Limiter.clock(), true)
 	throttled.Limiter.tokens = 1e6
 	transports := map[string]*Transport{
 		"per host":              {Base: base},

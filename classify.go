@@ -137,6 +137,9 @@ func (r statusRule) Classify(a Attempt) Class {
 
 func (r statusRule) String() string { return fmt.Sprintf("%v: status %v", r.class, r.statuses) }
 func (r statusRule) check() error   { return r.class.check() }
+func (r statusRule) ofFailures() bool {
+	return !slices.ContainsFunc(r.statuses, func(status int) bool { return status < 400 })
+}
 
 // codeRule is a type of its own because its verdicts weigh more: they prove
 // what happened to the request, and its codes are safe to show.
@@ -172,7 +175,8 @@ func (r *codeRule) String() string {
 	}
 	return fmt.Sprintf("%v: %d codes", r.class, len(r.codes))
 }
-func (r *codeRule) check() error { return r.class.check() }
+func (r *codeRule) check() error     { return r.class.check() }
+func (r *codeRule) ofFailures() bool { return true }
 
 type headerRule struct {
 	class       Class
@@ -200,6 +204,8 @@ func (r headerRule) check() error {
 	return r.class.check()
 }
 
+func (r headerRule) ofFailures() bool { return true }
+
 type errorRule struct {
 	class Class
 	what  string
@@ -215,6 +221,8 @@ func (r errorRule) Classify(a Attempt) Class {
 
 func (r errorRule) String() string { return fmt.Sprintf("%v: %s", r.class, r.what) }
 func (r errorRule) check() error   { return r.class.check() }
+
+func (r errorRule) ofFailures() bool { return true }
 
 // The error codes that the AWS SDKs and Tools Reference Guide ("Retry
 // behavior", 2026) lists for the standard and adaptive modes.
@@ -284,6 +292,8 @@ func (transportErrors) Classify(a Attempt) Class {
 		return Transient
 	}
 }
+
+func (transportErrors) ofFailures() bool { return true }
 
 func (transportErrors) String() string {
 	return "errors but bad certificates, unknown hosts, malformed messages (transient)"

@@ -33,12 +33,12 @@ func TestStatuses(t *testing.T) {
 	aws := map[int]Class{408: Permanent, 425: Permanent, 507: Permanent, 508: Permanent, 509: Permanent, 520: Permanent, 529: Permanent, 599: Permanent}
 	for code, want := range ours {
 		a := Attempt{Request: newRequest(t, "GET", nil), Response: &http.Response{StatusCode: code}}
-		c, _ := Standard().classify(a)
+		c, _ := policyOf(Standard()).classify(&a)
 		require.Equal(t, want, c, code)
 		if other, ok := aws[code]; ok {
 			want = other
 		}
-		c, _ = Standard2026().classify(a)
+		c, _ = policyOf(Standard2026()).classify(&a)
 		require.Equal(t, want, c, "AWS: %d", code)
 	}
 }
@@ -103,7 +103,7 @@ func TestErrors(t *testing.T) {
 	}
 	for _, tt := range tests {
 		for _, err := range []error{tt.err, fmt.Errorf("wrapped: %w", tt.err), &url.Error{Op: "Get", URL: "x", Err: tt.err}} {
-			c, _ := Standard().classify(Attempt{Err: err})
+			c, _ := policyOf(Standard()).classify(&Attempt{Err: err})
 			require.Equal(t, tt.class, c, "%v", err)
 			require.Equal(t, !tt.processed, unprocessed(Attempt{Request: newRequest(t, "POST", nil), Err: err}, c, false), "%v", err)
 		}
@@ -212,12 +212,12 @@ func TestOneRuleMore(t *testing.T) {
 	s := Standard()
 	s.Classifiers = slices.Insert(s.Classifiers, 0, rules...)
 	for i, tt := range tests {
-		c, _ := s.classify(tt.attempt)
+		c, _ := policyOf(s).classify(&tt.attempt)
 		require.Equal(t, tt.want, c, "row %d", i)
 	}
-	c, _ := (&Strategy{}).classify(Attempt{Err: errFlaky})
+	c, _ := (&policy{Strategy: &Strategy{}}).classify(&Attempt{Err: errFlaky})
 	require.Equal(t, Permanent, c, "without classifiers nothing is retried")
-	c, _ = (&Strategy{}).classify(Attempt{Response: &http.Response{StatusCode: 302}})
+	c, _ = (&policy{Strategy: &Strategy{}}).classify(&Attempt{Response: &http.Response{StatusCode: 302}})
 	require.Equal(t, Success, c)
 }
 
@@ -226,4 +226,9 @@ func TestNames(t *testing.T) {
 	require.Equal(t, "retrip.Class(9)", Class(9).String())
 	require.Equal(t, "quota spent", QuotaSpent.Error())
 	require.Equal(t, "prepare failed", PrepareFailed.String())
+}
+
+func policyOf(s *Strategy) *policy {
+	p := newPolicy(s, "")
+	return &p
 }

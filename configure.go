@@ -3,6 +3,7 @@ package retrip
 import (
 	"errors"
 	"fmt"
+	"hash/maphash"
 	"net/http"
 
 	"github.com/hashicorp/go-cleanhttp"
@@ -15,7 +16,7 @@ import (
 func (t *Transport) Validate() error {
 	err := t.check()
 	if t.PerKey != nil && t.Strategy == nil {
-		err = errors.Join(err, t.newEntry("").err)
+		err = errors.Join(err, t.newEntry("").policy.err)
 	}
 	return err
 }
@@ -75,7 +76,13 @@ func (t *Transport) readSettings() {
 		t.base = cleanhttp.DefaultPooledTransport()
 	}
 	t.invalid = t.check()
+	if t.Strategy != nil {
+		p := newPolicy(t.Strategy, "retrip: Transport.Strategy")
+		t.policy = &p
+	}
 	t.clocked = t.Prepare != nil || t.Observe != nil || t.AttemptTimeout > 0
+	t.plain = t.invalid == nil && !t.clocked
+	t.keys.seed = maphash.MakeSeed()
 	t.keys.max = t.MaxKeys
 	if t.keys.max == 0 {
 		t.keys.max = defaultMaxKeys
@@ -84,17 +91,12 @@ func (t *Transport) readSettings() {
 
 // newEntry makes the state of a key.
 func (t *Transport) newEntry(key string) *entry {
-	e := &entry{key: key}
 	switch {
 	case t.Strategy != nil:
-		e.strategy, e.shared = t.Strategy, true
+		return &entry{key: key, policy: *t.policy, shared: true}
 	case t.PerKey != nil:
-		e.strategy = t.PerKey(key)
+		return &entry{key: key, policy: newPolicy(t.PerKey(key), fmt.Sprintf("retrip: Transport.PerKey(%q)", key))}
 	default:
-		e.strategy = Standard()
+		return &entry{key: key, policy: newPolicy(Standard(), "retrip.Standard")}
 	}
-	if err := e.strategy.check(fmt.Sprintf("PerKey(%q)", key)); err != nil {
-		e.err = fmt.Errorf("retrip: Transport.%w", err)
-	}
-	return e
 }

@@ -108,7 +108,7 @@ func (c *call) observe(final bool) {
 	e := Event{
 		Request: a.Request, Attempt: a.Number, Class: c.verdict.class, Code: c.code(), Err: cmp.Or(a.Err, c.obstacle),
 		Reason: c.reason, Final: final, Wait: c.delay, WaitFrom: c.from, AdmitWait: c.admitWait,
-		Tokens: c.strategy.tokens(), Sent: a.Sent, Done: a.Done, Elapsed: time.Since(c.begun),
+		Tokens: c.policy.tokens(), Sent: a.Sent, Done: a.Done, Elapsed: time.Since(c.begun),
 	}
 	if c.entry != nil {
 		e.Key = c.entry.key

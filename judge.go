@@ -18,7 +18,9 @@ func (c *call) judge() (retry bool) {
 			a.Done = time.Now()
 		}
 		if a.Err != nil && cancellation(a.Request) != nil {
-			c.limiter.count(a.Done) // it was sent, and says nothing about the server
+			if c.limiter != nil {
+				c.limiter.count(c.limiter.clock()) // it was sent, and says nothing about the server
+			}
 			c.reason = Cancelled
 			return false
 		}
@@ -38,10 +40,10 @@ func (c *call) judge() (retry bool) {
 // classify asks the strategy, showing it the body if it wants to see it.
 func (c *call) classify() (v verdict) {
 	a := &c.attempt
-	v.class, v.byCode = c.strategy.classify(*a)
+	v.class, v.byCode = c.policy.classify(a)
 	if v.class == NeedsBody {
 		readBody(a, -1) // for as long as it takes: the classifier knows what it asks for
-		v.class, v.byCode = c.strategy.classify(*a)
+		v.class, v.byCode = c.policy.classify(a)
 	}
 	skewed := c.skewed()
 	switch {
@@ -72,12 +74,13 @@ func (c *call) skewed() bool {
 // limiter hears of all of them, the quota of successes.
 func (c *call) report() {
 	if c.verdict.class == Success {
-		c.strategy.give(max(c.cost, 1))
-	} else if c.limiter == nil && c.strategy.Limiter != nil { // one for each request
-		c.limiter = new(Limiter)
-		c.limiter.begin(c.begun)
+		c.policy.give(max(c.cost, 1))
+	} else if c.limiter == nil && c.policy.Limiter != nil { // one for each request
+		c.limiter = newLimiter(c.begun)
 	}
-	c.limiter.update(c.attempt.Done, c.verdict.class == Throttled)
+	if c.limiter != nil {
+		c.limiter.update(c.limiter.clock(), c.verdict.class == Throttled)
+	}
 }
 
 // refusal is why no retry follows the attempt, or 0. It asks the questions
@@ -87,7 +90,7 @@ func (c *call) refusal() Reason {
 	switch {
 	case class == Permanent:
 		return NotRetryable
-	case !c.repeatable && !unprocessed(*a, class, c.verdict.byCode):
+	case !c.repeatable() && !unprocessed(*a, class, c.verdict.byCode):
 		return NotRepeatable
 	case a.Number >= c.maxAttempts:
 		return AttemptsSpent
@@ -106,9 +109,9 @@ func (c *call) refusal() Reason {
 		c.delay, c.from = 0, ""
 		return BodyNotReplayable
 	}
-	cost := c.strategy.costOf(*a, class)
-	if !c.strategy.take(cost) {
-		if longPoll := c.strategy.LongPoll; longPoll == nil || !longPoll(a.Request) {
+	cost := c.policy.costOf(*a, class)
+	if !c.policy.take(cost) {
+		if longPoll := c.policy.LongPoll; longPoll == nil || !longPoll(a.Request) {
 			c.delay, c.from = 0, ""
 		}
 		return QuotaSpent
@@ -118,6 +121,12 @@ func (c *call) refusal() Reason {
 		c.replay.fence()
 	}
 	return 0
+}
+
+// repeatable reports whether the request may be sent again although the first
+// time may have had its effect.
+func (c *call) repeatable() bool {
+	return c.idempotent || c.policy.RepeatAll || repeatable(c.attempt.Request)
 }
 
 // holdBody reports whether the body can be sent again, and stops the attempt
@@ -149,7 +158,7 @@ func (c *call) reopenBody() bool {
 
 // schedule sets how long to wait, or returns why that is not to be.
 func (c *call) schedule() Reason {
-	a, s := &c.attempt, c.strategy
+	a, s := &c.attempt, c.policy
 	if c.failed.IsZero() {
 		c.failed = a.Done
 	}
@@ -167,7 +176,10 @@ func (c *call) schedule() Reason {
 		}
 		c.hinted += h.Wait
 	}
-	queued := c.limiter.queueTime(a.Done) // the delay counts towards it
+	var queued time.Duration // the delay counts towards it
+	if c.limiter != nil {
+		queued = c.limiter.queueTime(c.limiter.clock())
+	}
 	switch {
 	case s.MaxAdmitWait > 0 && queued-c.delay > s.MaxAdmitWait:
 		c.delay, c.from = queued, "limiter"

@@ -135,7 +135,7 @@ func TestQueueIsPartOfTheWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		strategy := func() *Strategy {
 			s := longest(Adaptive())
-			s.Limiter.update(time.Now(), true)
+			s.Limiter.update(s.Limiter.clock(), true)
 			time.Sleep(2 * time.Second) // then the first attempt may go, and the next at least half a second later
 			return s
 		}
@@ -164,7 +164,7 @@ func TestQueueIsPartOfTheWait(t *testing.T) {
 func TestPermitsComeBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := Adaptive()
-		s.Limiter.update(time.Now(), true)
+		s.Limiter.update(s.Limiter.clock(), true)
 		time.Sleep(2 * time.Second)
 		fail := true
 		transport := &Transport{Base: script(status(200)), Strategy: s, Prepare: func(*http.Request, Prep) error {

@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"net/url"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -115,9 +116,12 @@ func TestKeysAreBounded(t *testing.T) {
 		require.Equal(t, 490, of[0].tokens())
 	}
 	require.Equal(t, 500-96*5, made[""][0].tokens(), "four took the room of healthy ones, the others share")
-	count := 0
-	transport.keys.entries.Range(func(any, any) bool { count++; return true })
-	require.Equal(t, 8, count)
+	require.Equal(t, 8, chained(transport))
+}
+
+// kept reports whether a key has an entry, without using it.
+func kept(t *Transport, key string) bool {
+	return slices.ContainsFunc(t.keys.ring, func(e *entry) bool { return e.key == key })
 }
 
 func TestKeysUnderContention(t *testing.T) {
@@ -138,11 +142,48 @@ func TestKeysUnderContention(t *testing.T) {
 	}
 	wg.Wait()
 	require.Len(t, transport.keys.ring, 16)
+	require.Equal(t, 16, chained(transport))
 	for _, e := range transport.keys.ring {
-		found, ok := transport.keys.entries.Load(e.key)
-		require.True(t, ok)
-		require.Same(t, e, found)
+		require.Same(t, e, transport.keys.get(e.key))
 	}
+}
+
+// chained counts the entries in the hash table's chains.
+func chained(t *Transport) (n int) {
+	buckets := *t.keys.buckets.Load()
+	for i := range buckets {
+		for e := buckets[i].Load(); e != nil; e = e.next.Load() {
+			n++
+		}
+	}
+	return n
+}
+
+// While the table grows and shrinks, a key that is in use is always found.
+func TestKeysStayFoundWhileOthersComeAndGo(t *testing.T) {
+	transport := &Transport{MaxKeys: 300, Base: roundTripFunc(func(*http.Request) (*http.Response, error) {
+		return &http.Response{StatusCode: 503, Body: http.NoBody}, nil
+	})}
+	sick := newRequest(t, "GET", nil)
+	sick.URL.Host = "sick"
+	once := WithMaxAttempts(t.Context(), 1)
+	transport.setUp()
+	transport.entryOf(sick).policy.take(5) // which is never dropped
+	var wg sync.WaitGroup
+	for worker := range 4 {
+		wg.Go(func() {
+			for i := range 500 {
+				req := sick.Clone(once)
+				req.URL.Host = fmt.Sprintf("host%d-%d", worker, i)
+				_, err := transport.RoundTrip(req)
+				assert.NoError(t, err)
+				assert.Equal(t, 495, transport.entryOf(sick).policy.tokens())
+			}
+		})
+	}
+	wg.Wait()
+	require.Len(t, transport.keys.ring, 300)
+	require.Equal(t, 300, chained(transport))
 }
 
 func TestIdleHostTakesLittleMemory(t *testing.T) {
@@ -183,12 +224,10 @@ func TestMeasuredSkewAndRoom(t *testing.T) {
 	}
 	for i := range 10 {
 		send(t, transport, fmt.Sprintf("https://right%d", i))
-		_, kept := transport.keys.entries.Load(fmt.Sprintf("right%d", i))
-		require.True(t, kept, "the last one made room")
+		require.True(t, kept(transport, fmt.Sprintf("right%d", i)), "the last one made room")
 	}
 	for i := range 3 {
-		_, kept := transport.keys.entries.Load(fmt.Sprintf("wrong%d", i))
-		require.True(t, kept, "what was learnt of its clock is kept")
+		require.True(t, kept(transport, fmt.Sprintf("wrong%d", i)), "what was learnt of its clock is kept")
 	}
 	send(t, transport, "https://wrong3")
 	send(t, transport, "https://wrong4") // no room: it shares what has no clock

@@ -9,11 +9,10 @@ import (
 // overrides is what a context says about the requests made with it: one value
 // under one key, so that a request looks it up once.
 type overrides struct {
-	strategy    *Strategy
+	policy      *policy
 	maxAttempts int
 	idempotent  bool
 	trace       *Trace
-	noStrategy  error // why strategy can't be used, or nil
 	noAttempts  error // why maxAttempts can't be used, or nil
 
 	retried *http.Request // what a transport further out is sending again
@@ -39,12 +38,8 @@ func override(ctx context.Context, change func(*overrides)) context.Context {
 // strategy for their host. Make s once and share it: its quota lives in it. An
 // s that is nil or not valid is an error that the request returns.
 func WithStrategy(ctx context.Context, s *Strategy) context.Context {
-	return override(ctx, func(o *overrides) {
-		o.strategy, o.noStrategy = s, nil
-		if err := s.check("WithStrategy"); err != nil {
-			o.noStrategy = fmt.Errorf("retrip: %w", err)
-		}
-	})
+	p := newPolicy(s, "retrip: WithStrategy")
+	return override(ctx, func(o *overrides) { o.policy = &p })
 }
 
 // WithIdempotent declares that the requests of ctx may be sent again whatever

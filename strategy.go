@@ -130,11 +130,59 @@ func describe(part any) string {
 	return fmt.Sprintf("%T", part)
 }
 
+// A policy is a strategy that was looked at before its first use.
+type policy struct {
+	// Nothing but a Bucket and a Limiter cares for a success, and these are here
+	// at hand, each perhaps nil.
+	plain   bool
+	bucket  *Bucket
+	limiter *Limiter
+
+	*Strategy
+	err error // why it can't be used, or nil
+	// The classifiers that may have an opinion on a response below status 400:
+	// usually none, so that a success costs no questions.
+	onSuccess []Classifier
+}
+
+// newPolicy looks at a strategy, which is called name in errors.
+func newPolicy(s *Strategy, name string) policy {
+	p := policy{Strategy: s, err: s.check(name)}
+	if p.err != nil {
+		return p
+	}
+	p.onSuccess = ofSuccess(s.Classifiers)
+	if l := s.Limiter; l != nil && !l.perRequest {
+		p.limiter = l
+	}
+	p.bucket, p.plain = s.Quota.(*Bucket)
+	p.plain = (p.plain || s.Quota == nil) && len(p.onSuccess) == 0 && p.limiter == s.Limiter
+	return p
+}
+
+// ofSuccess leaves out the classifiers that are known to speak of failures
+// only, and those behind one that takes the rest.
+func ofSuccess(all []Classifier) (asked []Classifier) {
+	for _, c := range all {
+		if _, ok := c.(statusClasses); ok {
+			break
+		}
+		if rule, ok := c.(interface{ ofFailures() bool }); !ok || !rule.ofFailures() {
+			asked = append(asked, c)
+		}
+	}
+	return asked
+}
+
 // classify asks the classifiers. byCode tells that an error code that one of
 // them lists decided.
-func (s *Strategy) classify(a Attempt) (c Class, byCode bool) {
-	for _, classifier := range s.Classifiers {
-		c = classifier.Classify(a)
+func (p *policy) classify(a *Attempt) (c Class, byCode bool) {
+	rest, asked := Permanent, p.Classifiers
+	if a.Err == nil && a.Response.StatusCode < 400 {
+		rest, asked = Success, p.onSuccess
+	}
+	for _, classifier := range asked {
+		c = classifier.Classify(*a)
 		if c == NeedsBody && (a.Body != nil || a.Response == nil) {
 			c = Unknown
 		}
@@ -143,10 +191,7 @@ func (s *Strategy) classify(a Attempt) (c Class, byCode bool) {
 			return c, byCode
 		}
 	}
-	if a.Err == nil && a.Response.StatusCode < 400 {
-		return Success, false
-	}
-	return Permanent, false
+	return rest, false
 }
 
 // delay is how long to wait before a retry on our own account.

@@ -76,7 +76,9 @@ type Transport struct {
 	once    sync.Once
 	base    http.RoundTripper
 	invalid error
-	clocked bool // every attempt is timed
+	policy  *policy // of Strategy, or nil
+	clocked bool    // every attempt is timed
+	plain   bool    // nothing is to be done for every attempt (plain.go)
 	keys    keyTable
 }
 
@@ -98,27 +100,46 @@ type Prep struct {
 // way that is not worth a retry or because the caller cancelled it. A request
 // or Transport that makes no sense is an error before anything is sent.
 //
-// The numbered steps are those of the documentation, the events and the logs.
+// A plain request that succeeds at once takes a shorter way. (plain.go)
 func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	t.setUp()
-	c := call{t: t, attempt: Attempt{Request: req}}
+	policy, resp, err := t.sendPlain(req)
+	if policy == nil {
+		c := call{t: t, attempt: Attempt{Request: req}}
+		return c.travel()
+	}
+	if err == nil && resp != nil && resp.StatusCode < 400 {
+		policy.succeeded()
+		return resp, nil
+	}
+	c := call{t: t, policy: policy, attempt: Attempt{Number: 1, Request: req}}
+	c.attempt.Response, c.attempt.Err = keepContract(resp, err)
+	return c.travel()
+}
+
+// travel takes a request through the numbered steps, which are those of the
+// documentation, the events and the logs. A plain request has its first attempt
+// behind it.
+func (c *call) travel() (*http.Response, error) {
 	defer c.panicked()
 
 	// 1. Resolve: who decides for this request, and can its body be sent again?
 	// (keys.go, body.go)
 	if err := c.resolve(); err != nil {
 		c.ended = true
-		closeBody(req)
+		closeBody(c.attempt.Request)
 		return nil, err
 	}
-	for {
-		// 2. Admit: wait for a permit, where a limiter gives them out. (adaptive.go)
-		if reason, err := c.admit(); reason != 0 {
-			return nil, c.stop(reason, err)
-		}
-		// 3. Send: hand the base a request with a body of its own.
-		if reason, err := c.send(); reason != 0 {
-			return nil, c.stop(reason, err)
+	for sent := c.attempt.Number > 0; ; sent = false {
+		if !sent {
+			// 2. Admit: wait for a permit, where a limiter gives them out. (adaptive.go)
+			if reason, err := c.admit(); reason != 0 {
+				return nil, c.stop(reason, err)
+			}
+			// 3. Send: hand the base a request with a body of its own. (send.go)
+			if reason, err := c.send(); reason != 0 {
+				return nil, c.stop(reason, err)
+			}
 		}
 		// 4. Judge: what does the outcome mean, and will a retry follow? (judge.go)
 		retry := c.judge()
@@ -138,17 +159,17 @@ func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 // A call is one request on its way through RoundTrip. It lives on RoundTrip's
 // stack: a request that succeeds at once must not allocate.
 type call struct {
-	t        *Transport
-	strategy *Strategy
-	limiter  *Limiter
-	entry    *entry // nil if nothing is kept per key
-	trace    *Trace
-	trip     *[]Event
-	replay   *replay       // nil if the body is none or can be reopened
-	body     io.ReadCloser // opened for the coming attempt, not yet handed to the base
+	t       *Transport
+	policy  *policy
+	limiter *Limiter
+	entry   *entry // nil if nothing is kept per key
+	trace   *Trace
+	trip    *[]Event
+	replay  *replay       // nil if the body is none or can be reopened
+	body    io.ReadCloser // opened for the coming attempt, not yet handed to the base
 
 	clocked     bool
-	repeatable  bool
+	idempotent  bool // says the context
 	maxAttempts int
 
 	// The attempt under way or just judged.
@@ -185,32 +206,16 @@ type failure struct {
 // common.
 func (c *call) resolve() error {
 	req := c.attempt.Request
-	switch {
-	case c.t.invalid != nil:
-		return c.t.invalid
-	case req == nil:
-		return errors.New("retrip: the request is nil: build one with http.NewRequestWithContext")
-	case req.URL == nil:
-		return errors.New("retrip: Request.URL is nil: build the request with http.NewRequestWithContext")
-	case req.Header == nil:
-		return errors.New("retrip: Request.Header is nil: build the request with http.NewRequestWithContext")
-	}
-	c.ctx, c.body = req.Context(), req.Body
-	o := overridesOf(c.ctx)
-	if o != nil {
-		if err := cmp.Or(o.noStrategy, o.noAttempts); err != nil {
+	if c.policy == nil {
+		if err := c.resolvePolicy(); err != nil {
 			return err
 		}
-		c.strategy, c.maxAttempts, c.repeatable, c.trace = o.strategy, o.maxAttempts, o.idempotent, o.trace
-		if o.isRetry(req) {
-			c.maxAttempts = 1 // a transport further out is retrying it already
-		}
+		c.body = req.Body
 	}
-	if err := c.resolveStrategy(); err != nil {
-		return err
+	c.ctx = req.Context()
+	if c.maxAttempts == 0 {
+		c.maxAttempts = c.policy.MaxAttempts
 	}
-	c.repeatable = c.repeatable || c.strategy.RepeatAll || repeatable(req)
-	c.maxAttempts = cmp.Or(c.maxAttempts, c.strategy.MaxAttempts)
 	if c.maxAttempts > 1 && hasBody(req) && req.GetBody == nil {
 		c.replay = newReplay(req, cmp.Or(c.t.ReplayBuffer, defaultReplayBuffer))
 		c.body = nil
@@ -218,47 +223,60 @@ func (c *call) resolve() error {
 	if c.trace != nil {
 		c.trip = c.trace.begin()
 	}
-	if l := c.strategy.Limiter; l != nil && !l.perRequest {
-		c.limiter = l
-	}
-	c.clocked = c.t.clocked || c.trace != nil || c.strategy.Limiter != nil
+	c.limiter = c.policy.limiter
+	c.clocked = c.t.clocked || c.trace != nil || c.limiter != c.policy.Limiter
 	return nil
 }
 
-// resolveStrategy finds the strategy: that of the context, that of the
-// Transport, or that of the request's key.
-func (c *call) resolveStrategy() error {
+// resolvePolicy finds the policy: that of the context, that of the Transport,
+// or that of the request's key.
+func (c *call) resolvePolicy() error {
 	t, req := c.t, c.attempt.Request
-	c.strategy = cmp.Or(c.strategy, t.Strategy)
-	if c.strategy != nil && t.Prepare == nil {
-		return nil // nothing is kept per key
+	switch {
+	case t.invalid != nil:
+		return t.invalid
+	case req == nil:
+		return errors.New("retrip: the request is nil: build one with http.NewRequestWithContext")
+	case req.URL == nil:
+		return errors.New("retrip: Request.URL is nil: build the request with http.NewRequestWithContext")
+	case req.Header == nil:
+		return errors.New("retrip: Request.Header is nil: build the request with http.NewRequestWithContext")
 	}
-	var key string
-	if t.Key != nil {
-		key = t.Key(req)
-	} else {
-		key = HostKey(req)
+	if o := overridesOf(req.Context()); o != nil {
+		if o.noAttempts != nil {
+			return o.noAttempts
+		}
+		c.policy, c.maxAttempts, c.idempotent, c.trace = o.policy, o.maxAttempts, o.idempotent, o.trace
+		if o.isRetry(req) {
+			c.maxAttempts = 1 // a transport further out is retrying it already
+		}
 	}
-	c.entry = t.keys.find(key, t.newEntry)
-	if c.strategy != nil {
-		return nil
+	if c.policy == nil {
+		c.policy = t.policy
 	}
-	c.strategy = c.entry.strategy
-	return c.entry.err
+	if c.policy == nil || t.Prepare != nil { // something is kept per key
+		c.entry = t.entryOf(req)
+	}
+	if c.policy == nil {
+		c.policy = &c.entry.policy
+	}
+	return c.policy.err
 }
 
 // admit gets a permit from the limiter, waiting for it if need be.
 func (c *call) admit() (Reason, error) {
-	if !c.clocked {
+	if c.clocked {
+		c.attempt.Sent, c.admitWait = time.Now(), 0
+		if c.begun.IsZero() {
+			c.begun = c.attempt.Sent
+		}
+	}
+	if c.limiter == nil || !c.limiter.enabled.Load() {
 		return 0, nil
 	}
-	now := time.Now()
-	c.attempt.Sent, c.admitWait = now, 0
-	if c.begun.IsZero() {
-		c.begun = now
-	}
-	var place *place
-	c.paid, place = c.limiter.admit(now)
+	now := c.limiter.clock()
+	paid, place := c.limiter.admit(now)
+	c.paid = paid
 	if place == nil {
 		return 0, nil
 	}
@@ -267,20 +285,23 @@ func (c *call) admit() (Reason, error) {
 
 // queue waits in the limiter's queue. Unless the wait itself is bounded, only
 // the first in the queue holds a timer.
-func (c *call) queue(p *place, joined time.Time) (Reason, error) {
-	limiter, longest := c.limiter, c.strategy.MaxAdmitWait
+func (c *call) queue(p *place, joined time.Duration) (Reason, error) {
+	limiter, longest := c.limiter, c.policy.MaxAdmitWait
 	now, expected := joined, p.expected
 	for {
 		granted, wait := limiter.turn(p, now)
 		if granted {
-			c.paid, c.attempt.Sent, c.admitWait = true, now, now.Sub(joined)
+			c.paid, c.admitWait = true, now-joined
+			if c.clocked {
+				c.attempt.Sent = time.Now()
+			}
 			return 0, nil
 		}
 		if wait >= 0 {
 			expected = wait
 		}
 		reason := Reason(0)
-		if left := longest - now.Sub(joined); longest > 0 {
+		if left := longest - (now - joined); longest > 0 {
 			if expected > left || left <= 0 {
 				reason = WaitOverCap
 			}
@@ -294,13 +315,13 @@ func (c *call) queue(p *place, joined time.Time) (Reason, error) {
 		if reason != 0 {
 			limiter.leave(p)
 			c.delay, c.from = expected, "limiter"
-			return reason, fmt.Errorf("the send-rate limiter asked for %v after a wait of %v", expected, now.Sub(joined))
+			return reason, fmt.Errorf("the send-rate limiter asked for %v after a wait of %v", expected, now-joined)
 		}
 		if err := pause(c.attempt.Request, wait, p.wake); err != nil {
 			limiter.leave(p)
 			return Cancelled, err
 		}
-		now, expected = time.Now(), 0
+		now, expected = limiter.clock(), 0
 	}
 }
 
@@ -363,7 +384,7 @@ func (c *call) giveBack() {
 		c.limiter.giveBack()
 	}
 	if c.cost > 0 {
-		c.strategy.give(c.cost)
+		c.policy.give(c.cost)
 	}
 	if c.limit != nil {
 		c.limit.stop()

@@ -501,7 +501,7 @@ func TestRequestsThatMakeNoSense(t *testing.T) {
 		{"no attempts", func(r *http.Request) { *r = *r.WithContext(WithMaxAttempts(r.Context(), 0)) }, "retrip: WithMaxAttempts got 0: use 1 or more"},
 		{"odd strategy", func(r *http.Request) {
 			*r = *r.WithContext(WithMaxAttempts(WithStrategy(WithMaxAttempts(r.Context(), 0), new(Strategy)), 2))
-		}, "retrip: WithStrategy.MaxAttempts is 0: use 1 for no retries, or more\nWithStrategy.Backoff is nil: set it, or take a strategy from Standard() or another mode"},
+		}, "retrip: WithStrategy.MaxAttempts is 0: use 1 for no retries, or more\nretrip: WithStrategy.Backoff is nil: set it, or take a strategy from Standard() or another mode"},
 		{"nil strategy", func(r *http.Request) { *r = *r.WithContext(WithStrategy(r.Context(), nil)) }, "retrip: WithStrategy is nil: use Standard() or another mode"},
 	}
 	for _, tt := range tests {

@@ -901,16 +901,17 @@ func TestVectorsAdaptive(t *testing.T) {
 	vectors(t, "adaptive.json", &file)
 
 	since := func(s float64) time.Duration { return time.Duration(s * 1e9) }
-	l := &Limiter{throttledRate: file.CubicSuccess.Max, throttledAt: since(file.CubicSuccess.At)}
+	l := new(Limiter)
+	l.throttledFrom(file.CubicSuccess.Max, since(file.CubicSuccess.At))
 	for _, r := range file.CubicSuccess.Rows {
 		require.InDelta(t, r.Calculated, l.curve(since(r.T)), near)
 	}
 	// Driven by hand, as its note says: what is throttled is the last rate.
-	l = &Limiter{throttledRate: file.CubicMixed.Max, throttledAt: since(file.CubicMixed.At)}
+	l.throttledFrom(file.CubicMixed.Max, since(file.CubicMixed.At))
 	for _, r := range file.CubicMixed.Rows {
 		if r.Throttled {
 			l.rate *= beta
-			l.throttledRate, l.throttledAt = l.rate, since(r.T)
+			l.throttledFrom(l.rate, since(r.T))
 		} else {
 			l.rate = l.curve(since(r.T))
 		}
@@ -922,7 +923,8 @@ func TestVectorsAdaptive(t *testing.T) {
 		require.InDelta(t, r.Calculated, beta*l.State().Measured, 1e-8, "published with 8 decimals")
 	}
 	for _, r := range file.ZeroPoint {
-		require.InDelta(t, r.K, window(r.WMax), near)
+		l.throttledFrom(r.WMax, 0)
+		require.InDelta(t, r.K, l.recovery, near)
 	}
 	l = limiterAt(0)
 	for _, r := range file.UpdateRows {
