@@ -22,6 +22,11 @@ type Event struct {
 	Key string
 	// Attempt is how many attempts have been sent.
 	Attempt int
+	// OuterAttempt is the number of the attempt of a retrier further out (an
+	// SDK, a mesh) that this request is, as its headers say, or 0 if they say
+	// nothing. From the second on, nothing is retried here, so that the layers
+	// add and don't multiply: better leave retries to one of them.
+	OuterAttempt int
 	// Class is what the attempt's outcome means; Unknown if none was sent.
 	Class Class
 	// Status is the response's status, or 0 if there was no response.
@@ -106,7 +111,7 @@ func (c *call) observe(final bool) {
 	}
 	a := &c.attempt
 	e := Event{
-		Request: a.Request, Attempt: a.Number, Class: c.verdict.class, Code: c.code(), Err: cmp.Or(a.Err, c.obstacle),
+		Request: a.Request, Attempt: a.Number, OuterAttempt: outerAttempt(a.Request), Class: c.verdict.class, Code: c.code(), Err: cmp.Or(a.Err, c.obstacle),
 		Reason: c.reason, Final: final, Wait: c.delay, WaitFrom: c.from, AdmitWait: c.admitWait,
 		Tokens: c.policy.tokens(), Sent: a.Sent, Done: a.Done, Elapsed: time.Since(c.begun),
 	}

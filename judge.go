@@ -27,6 +27,9 @@ func (c *call) judge() (retry bool) {
 		if a.Response != nil {
 			readError(a)
 		}
+		if outerAttempt(a.Request) > 1 {
+			c.maxAttempts = 1 // a retrier further out has taken over already
+		}
 	}
 	c.verdict = c.classify()
 	c.report()

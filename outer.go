@@ -1,0 +1,45 @@
+package retrip
+
+import (
+	"net/http"
+	"strconv"
+	"strings"
+)
+
+// outerAttempt is the number of the attempt that a retrier further out says
+// the request is of, or 0 if none says so. An SDK, a proxy or a mesh tells it in
+// a header of its own; what does not look like such a number is ignored.
+func outerAttempt(req *http.Request) int {
+	if sdk := req.Header.Get("Amz-Sdk-Request"); sdk != "" { // AWS SDKs: "attempt=2; max=3"
+		for parameter := range strings.SplitSeq(sdk, ";") {
+			if n, ok := strings.CutPrefix(strings.TrimSpace(parameter), "attempt="); ok {
+				return attemptNumber(n, 0)
+			}
+		}
+	}
+	for _, h := range [...]struct {
+		name   string
+		before int // attempts before the one that is numbered 0
+	}{
+		{"X-Stainless-Retry-Count", 1},    // the SDKs of OpenAI, Anthropic and Cloudflare
+		{"X-Envoy-Attempt-Count", 0},      // Envoy, and meshes made of it
+		{"Retry-Attempt", 1},              // Microsoft's Kiota
+		{"Grpc-Previous-Rpc-Attempts", 1}, // gRPC
+	} {
+		if value := req.Header[h.name]; len(value) > 0 {
+			if n := attemptNumber(value[0], h.before); n > 0 {
+				return n
+			}
+		}
+	}
+	return 0
+}
+
+func attemptNumber(s string, before int) int {
+	const unlikely = 1000
+	n, err := strconv.ParseUint(s, 10, 16)
+	if err != nil || n > unlikely {
+		return 0
+	}
+	return int(n) + before
+}

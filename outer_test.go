@@ -1,0 +1,61 @@
+package retrip
+
+import (
+	"net/http"
+	"testing"
+	"testing/synctest"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestOuterAttempt(t *testing.T) {
+	tests := []struct {
+		name, value string
+		want        int
+	}{
+		{"amz-sdk-request", "attempt=2; max=3", 2},
+		{"amz-sdk-request", "ttl=20260101T000000Z; attempt=1; max=3", 1},
+		{"amz-sdk-request", "max=3", 0},
+		{"amz-sdk-request", "attempt=two", 0},
+		{"x-stainless-retry-count", "0", 1},
+		{"x-stainless-retry-count", "2", 3},
+		{"x-envoy-attempt-count", "2", 2},
+		{"x-envoy-attempt-count", "0", 0},
+		{"x-envoy-attempt-count", "-2", 0},
+		{"x-envoy-attempt-count", "99999999999999999999", 0},
+		{"Retry-Attempt", "1", 2},
+		{"grpc-previous-rpc-attempts", "1", 2},
+		{"Retry-After", "5", 0},
+	}
+	for _, tt := range tests {
+		req := newRequest(t, "GET", nil)
+		req.Header.Set(tt.name, tt.value)
+		require.Equal(t, tt.want, outerAttempt(req), "%s: %s", tt.name, tt.value)
+	}
+}
+
+// A retrier further out that says so is not multiplied: its first attempt is
+// retried here, its later ones are sent once, and events tell.
+func TestOuterRetrierIsNotMultiplied(t *testing.T) {
+	for _, name := range []string{"Amz-Sdk-Request", "X-Stainless-Retry-Count", "X-Envoy-Attempt-Count"} {
+		synctest.Test(t, func(t *testing.T) {
+			base := script(status(503))
+			var outer []int
+			transport := &Transport{Base: base, Observe: func(e Event) { outer = append(outer, e.OuterAttempt) }}
+			sdk := map[string][]string{
+				"Amz-Sdk-Request":         {"attempt=1; max=3", "attempt=2; max=3", "attempt=3; max=3"},
+				"X-Stainless-Retry-Count": {"0", "1", "2"},
+				"X-Envoy-Attempt-Count":   {"1", "2", "3"},
+			}[name]
+			for _, value := range sdk {
+				req := newRequest(t, http.MethodGet, nil)
+				req.Header.Set(name, value)
+				resp, err := transport.RoundTrip(req)
+				require.NoError(t, err)
+				require.Equal(t, 503, resp.StatusCode)
+			}
+			require.Len(t, base.sent(), 3+1+1)
+			require.Equal(t, []int{1, 1, 1, 2, 3}, outer)
+		})
+	}
+}
