@@ -77,8 +77,7 @@ func (t *Transport) readSettings() {
 	}
 	t.invalid = t.check()
 	if t.Strategy != nil {
-		p := newPolicy(t.Strategy, "retrip: Transport.Strategy")
-		t.policy = &p
+		t.single.policy = newPolicy(t.Strategy, "retrip: Transport.Strategy")
 	}
 	t.clocked = t.Prepare != nil || t.Observe != nil || t.AttemptTimeout > 0
 	t.plain = t.invalid == nil && !t.clocked
@@ -93,7 +92,7 @@ func (t *Transport) readSettings() {
 func (t *Transport) newEntry(key string) *entry {
 	switch {
 	case t.Strategy != nil:
-		return &entry{key: key, policy: *t.policy, shared: true}
+		return &entry{key: key, policy: t.single.policy, shared: true}
 	case t.PerKey != nil:
 		return &entry{key: key, policy: newPolicy(t.PerKey(key), fmt.Sprintf("retrip: Transport.PerKey(%q)", key))}
 	default:

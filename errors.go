@@ -48,6 +48,9 @@ var reasonNames = [...]string{
 // String returns the reason in words, such as "quota spent".
 func (r Reason) String() string { return nameOf(reasonNames[:], r) }
 
+// MarshalText returns the same words, for JSON and logs.
+func (r Reason) MarshalText() ([]byte, error) { return []byte(r.String()), nil }
+
 // Error returns the same words as String.
 func (r Reason) Error() string { return r.String() }
 

@@ -49,8 +49,10 @@ type Event struct {
 	WaitFrom string
 	// AdmitWait is how long the attempt waited for the limiter.
 	AdmitWait time.Duration
-	// Tokens is what the quota has left, or -1 if it does not say.
-	Tokens int
+	// TokensBefore is what the quota had when the outcome was known, and Tokens
+	// what it has now that it has paid for a retry or got something back; -1 if
+	// it does not say.
+	TokensBefore, Tokens int
 	// Sent and Done are when the attempt was sent and when its response headers
 	// or its error came. Sent is zero in an event that is not of an attempt.
 	Sent, Done time.Time
@@ -104,19 +106,20 @@ func (t *Trace) add(trip *[]Event, e Event) {
 	*trip = append(*trip, e)
 }
 
-// observe tells who wants to know.
-func (c *call) observe(final bool) {
-	if c.t.Observe == nil && c.trip == nil {
+// observe tells who wants to know. sent says that an attempt was, and final that
+// none will be.
+func (c *call) observe(sent, final bool) {
+	a := &c.attempt
+	if c.t.counting.Load() {
+		c.t.count(c.entry, tally{sent, final, a.Number > 1, c.verdict.class == Throttled, c.reason})
+	}
+	if !c.observed() {
 		return
 	}
-	a := &c.attempt
 	e := Event{
 		Request: a.Request, Attempt: a.Number, OuterAttempt: outerAttempt(a.Request), Class: c.verdict.class, Code: c.code(), Err: cmp.Or(a.Err, c.obstacle),
 		Reason: c.reason, Final: final, Wait: c.delay, WaitFrom: c.from, AdmitWait: c.admitWait,
-		Tokens: c.policy.tokens(), Sent: a.Sent, Done: a.Done, Elapsed: time.Since(c.begun),
-	}
-	if c.entry != nil {
-		e.Key = c.entry.key
+		Key: c.entry.key, TokensBefore: c.tokens, Tokens: c.policy.tokens(), Sent: a.Sent, Done: a.Done, Elapsed: time.Since(c.begun),
 	}
 	if a.Response != nil {
 		e.Status = a.Response.StatusCode
@@ -128,6 +131,9 @@ func (c *call) observe(final bool) {
 		c.t.Observe(e)
 	}
 }
+
+// observed reports whether somebody wants to know.
+func (c *call) observed() bool { return c.t.Observe != nil || c.trip != nil }
 
 // code is the attempt's error code if a classifier lists it.
 func (c *call) code() string {

@@ -13,6 +13,9 @@ type verdict struct {
 func (c *call) judge() (retry bool) {
 	a := &c.attempt
 	c.reason, c.verdict, c.delay, c.from = 0, verdict{}, 0, ""
+	if c.observed() {
+		c.tokens = c.policy.tokens()
+	}
 	if a.Err != nil || a.Response.StatusCode >= 400 {
 		if a.Done.IsZero() {
 			a.Done = time.Now()

@@ -7,6 +7,7 @@ import (
 	"io"
 	"log/slog"
 	"net"
+	"sync"
 	"syscall"
 	"time"
 )
@@ -16,20 +17,77 @@ import (
 // Warn a request that is given up. A caller's own cancellation is no failure
 // and goes to Debug.
 //
+// Of the warnings of one host for one reason, one in 10 seconds (our choice:
+// often enough for an alert, seldom enough for a disk) is a warning, which tells
+// how many went before it unseen; the others go to Debug.
+//
 // A line names method and host, never user, path, query, headers or bodies,
 // and an error by its kind, not by its text. A nil l is slog.Default().
 func LogTo(l *slog.Logger) func(Event) {
 	if l == nil {
 		l = slog.Default()
 	}
+	warnings := sampler{last: map[warning]*seen{}}
 	return func(e Event) {
 		level, message := logLine(e)
 		ctx := e.Request.Context()
 		if !l.Enabled(ctx, level) {
 			return
 		}
-		l.LogAttrs(context.WithoutCancel(ctx), level, message, logAttrs(e)...)
+		attrs := logAttrs(e)
+		if level == slog.LevelWarn {
+			unseen, again := warnings.again(warning{e.Request.URL.Host, e.Reason}, time.Now())
+			if again {
+				level = slog.LevelDebug
+			} else if unseen > 0 {
+				attrs = append(attrs, slog.Int("repeated", unseen))
+			}
+			if !l.Enabled(ctx, level) {
+				return
+			}
+		}
+		l.LogAttrs(context.WithoutCancel(ctx), level, message, attrs...)
 	}
+}
+
+// A sampler remembers which warnings were given of late.
+type sampler struct {
+	mu   sync.Mutex
+	last map[warning]*seen
+}
+
+type warning struct {
+	host   string
+	reason Reason
+}
+
+type seen struct {
+	at     time.Time
+	unseen int // since then
+}
+
+const (
+	warningsEvery = 10 * time.Second
+	maxWarnings   = 1024 // then all are forgotten: hosts can be made up
+)
+
+// again reports whether the same warning was given already, or else how many
+// were not given since it was.
+func (s *sampler) again(w warning, now time.Time) (unseen int, again bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	before := s.last[w]
+	switch {
+	case before != nil && now.Sub(before.at) < warningsEvery:
+		before.unseen++
+		return 0, true
+	case before != nil:
+		unseen = before.unseen
+	case len(s.last) == maxWarnings:
+		clear(s.last)
+	}
+	s.last[w] = &seen{at: now}
+	return unseen, false
 }
 
 func logLine(e Event) (slog.Level, string) {

@@ -3,6 +3,7 @@ package retrip
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"io"
 	"log/slog"
 	"net"
@@ -56,6 +57,38 @@ func TestLogLevels(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A sick host warns once in a while, and tells how often it would have.
+func TestLogSamplesWarnings(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var out bytes.Buffer
+		s := Standard()
+		s.MaxAttempts = 1
+		transport := &Transport{
+			Base: script(status(503)), Strategy: s,
+			Observe: LogTo(slog.New(slog.NewTextHandler(&out, nil))),
+		}
+		ask := func(host string) (lines []string) {
+			out.Reset()
+			req := newRequest(t, "GET", nil)
+			req.URL.Host = host
+			_, err := transport.RoundTrip(req)
+			require.NoError(t, err)
+			return strings.Split(strings.TrimSpace(out.String()), "\n")
+		}
+		require.Contains(t, ask("sick")[0], "level=WARN")
+		require.Equal(t, []string{""}, ask("sick"), "seen already")
+		require.Contains(t, ask("ill")[0], "level=WARN", "another host")
+		time.Sleep(warningsEvery - time.Second)
+		require.Equal(t, []string{""}, ask("sick"))
+		time.Sleep(time.Second)
+		require.Contains(t, ask("sick")[0], " repeated=2")
+		for i := range 2 * maxWarnings {
+			ask(fmt.Sprint(i))
+		}
+		require.Contains(t, ask("sick")[0], "level=WARN", "forgotten, for there is an end to it")
+	})
 }
 
 // Whatever is secret stays so: in the URL, the headers, the body, the errors.

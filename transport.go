@@ -8,6 +8,7 @@ import (
 	"io"
 	"net/http"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -76,10 +77,13 @@ type Transport struct {
 	once    sync.Once
 	base    http.RoundTripper
 	invalid error
-	policy  *policy // of Strategy, or nil
-	clocked bool    // every attempt is timed
-	plain   bool    // nothing is to be done for every attempt (plain.go)
+	single  entry // of Strategy, and of requests that bring one of their own
+	clocked bool  // every attempt is timed
+	plain   bool  // nothing is to be done for every attempt (plain.go)
 	keys    keyTable
+
+	counting atomic.Bool // see Stats
+	total    counters
 }
 
 // Prep tells Prepare about the attempt it prepares.
@@ -103,16 +107,16 @@ type Prep struct {
 // A plain request that succeeds at once takes a shorter way. (plain.go)
 func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	t.setUp()
-	policy, resp, err := t.sendPlain(req)
-	if policy == nil {
+	e, resp, err := t.sendPlain(req)
+	if e == nil {
 		c := call{t: t, attempt: Attempt{Request: req}}
 		return c.travel()
 	}
 	if err == nil && resp != nil && resp.StatusCode < 400 {
-		policy.succeeded()
+		t.plainSuccess(e)
 		return resp, nil
 	}
-	c := call{t: t, policy: policy, attempt: Attempt{Number: 1, Request: req}}
+	c := call{t: t, entry: e, policy: &e.policy, attempt: Attempt{Number: 1, Request: req}}
 	c.attempt.Response, c.attempt.Err = keepContract(resp, err)
 	return c.travel()
 }
@@ -144,7 +148,7 @@ func (c *call) travel() (*http.Response, error) {
 		// 4. Judge: what does the outcome mean, and will a retry follow? (judge.go)
 		retry := c.judge()
 		// 5. Observe. (event.go)
-		c.observe(!retry)
+		c.observe(true, !retry)
 		if !retry {
 			return c.conclude()
 		}
@@ -162,7 +166,7 @@ type call struct {
 	t       *Transport
 	policy  *policy
 	limiter *Limiter
-	entry   *entry // nil if nothing is kept per key
+	entry   *entry
 	trace   *Trace
 	trip    *[]Event
 	replay  *replay       // nil if the body is none or can be reopened
@@ -176,6 +180,7 @@ type call struct {
 	attempt   Attempt // its Number is how many were sent
 	paid      bool    // the limiter was paid for it, and it is not sent yet
 	cost      int     // what the quota paid for it
+	tokens    int     // what the quota had before
 	signed    time.Duration
 	admitWait time.Duration
 	verdict   verdict
@@ -251,10 +256,8 @@ func (c *call) resolvePolicy() error {
 			c.maxAttempts = 1 // a transport further out is retrying it already
 		}
 	}
-	if c.policy == nil {
-		c.policy = t.policy
-	}
-	if c.policy == nil || t.Prepare != nil { // something is kept per key
+	c.entry = &t.single
+	if t.Prepare != nil || t.Strategy == nil && c.policy == nil { // something is kept per key
 		c.entry = t.entryOf(req)
 	}
 	if c.policy == nil {
@@ -356,13 +359,14 @@ func (c *call) conclude() (*http.Response, error) {
 // that was at hand for it.
 func (c *call) stop(reason Reason, err error) error {
 	c.ended = true
+	c.tokens = c.policy.tokens()
 	c.giveBack()
 	if reason != WaitOverCap && reason != WaitOverDeadline {
 		c.delay, c.from = 0, ""
 	}
 	c.reason, c.verdict, c.admitWait = reason, verdict{}, 0
 	c.attempt = Attempt{Number: c.attempt.Number, Request: c.attempt.Request, Err: err}
-	c.observe(true)
+	c.observe(false, true)
 	return c.failure(err, c.last)
 }
 

@@ -1,0 +1,158 @@
+package retrip
+
+import (
+	"encoding/json"
+	"expvar"
+	"fmt"
+	"maps"
+	"net/http"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// statsByKey collects what Keys yields.
+func statsByKey(t *Transport) map[string]KeyStats {
+	found := map[string]KeyStats{}
+	for k := range t.Keys() {
+		found[k.Key] = k
+	}
+	return found
+}
+
+func TestStats(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		answers := map[string][]step{
+			"well":     {status(200)},
+			"recovers": {status(503), jsonError(400, "SlowDown"), status(200)},
+			"sick":     {status(503)},
+			"refuses":  {status(404)},
+		}
+		calls := map[string]int{}
+		transport := &Transport{
+			PerKey: func(string) *Strategy { return Adaptive() },
+			Base: roundTripFunc(func(req *http.Request) (*http.Response, error) {
+				steps := answers[req.URL.Host]
+				calls[req.URL.Host]++
+				return steps[min(calls[req.URL.Host], len(steps))-1](req)
+			}),
+		}
+		ask := func(host string) {
+			req := newRequest(t, "GET", nil)
+			req.URL.Host = host
+			_, err := transport.RoundTrip(req)
+			require.NoError(t, err)
+		}
+		ask("well") // not counted: nobody has asked yet
+		require.Equal(t, Stats{GivenUp: map[Reason]int64{}}, transport.Stats())
+		for host := range answers {
+			ask(host)
+		}
+		ask("well")
+		want := map[string]Stats{
+			"well":     {Requests: 2, Attempts: 2, GivenUp: map[Reason]int64{}},
+			"recovers": {Requests: 1, Attempts: 3, Retries: 2, Recovered: 1, Throttled: 1, GivenUp: map[Reason]int64{}},
+			"sick":     {Requests: 1, Attempts: 3, Retries: 2, GivenUp: map[Reason]int64{AttemptsSpent: 1}},
+			"refuses":  {Requests: 1, Attempts: 1, GivenUp: map[Reason]int64{NotRetryable: 1}},
+		}
+		have := statsByKey(transport)
+		require.ElementsMatch(t, slices.Collect(maps.Keys(want)), slices.Collect(maps.Keys(have)))
+		for host, stats := range want {
+			require.Equal(t, stats, have[host].Stats, host)
+		}
+		require.Equal(t, 490, have["sick"].Tokens)
+		require.Equal(t, 495, have["recovers"].Tokens)
+		require.True(t, have["recovers"].Limiter.Enabled)
+		require.False(t, have["sick"].Limiter.Enabled)
+		require.Equal(t, Stats{
+			Requests: 5, Attempts: 9, Retries: 4, Recovered: 1, Throttled: 1,
+			GivenUp: map[Reason]int64{AttemptsSpent: 1, NotRetryable: 1},
+		}, transport.Stats())
+
+		var told struct {
+			Total struct{ Requests int64 }
+			Keys  map[string]struct {
+				GivenUp map[string]int64
+				Tokens  int
+			}
+		}
+		require.NoError(t, json.Unmarshal([]byte(expvar.Func(transport.Vars).String()), &told))
+		require.EqualValues(t, 5, told.Total.Requests)
+		require.EqualValues(t, 1, told.Keys["sick"].GivenUp["attempts spent"])
+		require.Equal(t, 490, told.Keys["sick"].Tokens)
+	})
+}
+
+// What ends without an attempt is a request, but no attempt.
+func TestStatsOfWhatIsNotSent(t *testing.T) {
+	s := Adaptive()
+	s.Limiter.update(s.Limiter.clock(), true)
+	s.MaxAdmitWait = 1
+	transport := &Transport{Base: script(status(200)), Strategy: s}
+	transport.Stats()
+	_, err := get(t.Context(), transport)
+	require.ErrorIs(t, err, WaitOverCap)
+	stats := statsByKey(transport)
+	require.Equal(t, Stats{Requests: 1, GivenUp: map[Reason]int64{WaitOverCap: 1}}, stats[""].Stats)
+	require.True(t, stats[""].Limiter.Enabled)
+}
+
+// The empty key is that of whoever has no other: beyond MaxKeys, and with a
+// strategy of their own.
+func TestStatsOfSharedKeys(t *testing.T) {
+	transport := &Transport{MaxKeys: 1, Base: script(status(404)), PerKey: func(string) *Strategy {
+		return &Strategy{MaxAttempts: 1, Backoff: Constant{}, Quota: NewBucket(0)}
+	}}
+	transport.Stats()
+	require.Empty(t, statsByKey(transport))
+	for i := range 3 {
+		transport.entryOf(hostRequest(t, "kept")).policy.Quota = new(lentQuota) // never as new, so never dropped
+		_, err := transport.RoundTrip(hostRequest(t, fmt.Sprint("host", i)))
+		require.NoError(t, err)
+	}
+	_, err := get(WithStrategy(t.Context(), Standard()), transport)
+	require.NoError(t, err)
+	stats := statsByKey(transport)
+	require.Len(t, stats, 2)
+	require.EqualValues(t, 4, stats[""].Requests)
+	require.EqualValues(t, 0, stats["kept"].Requests)
+}
+
+type lentQuota struct{}
+
+func (*lentQuota) Take(int) bool { return true }
+func (*lentQuota) Give(int)      {}
+
+func hostRequest(t *testing.T, host string) *http.Request {
+	req := newRequest(t, "GET", nil)
+	req.URL.Host = host
+	return req
+}
+
+// Reading the numbers stops nobody, and loses nothing.
+func TestStatsUnderLoad(t *testing.T) {
+	transport := &Transport{MaxKeys: 8, Base: roundTripFunc(func(*http.Request) (*http.Response, error) {
+		return &http.Response{StatusCode: 200, Body: http.NoBody}, nil
+	})}
+	transport.Stats()
+	var wg sync.WaitGroup
+	for worker := range 4 {
+		wg.Go(func() {
+			for i := range 500 {
+				_, err := transport.RoundTrip(hostRequest(t, fmt.Sprint(worker, i%16)))
+				assert.NoError(t, err)
+				if i%50 == 0 {
+					for k := range transport.Keys() {
+						assert.Equal(t, 500, k.Tokens)
+					}
+				}
+			}
+		})
+	}
+	wg.Wait()
+	require.Equal(t, Stats{Requests: 2000, Attempts: 2000, GivenUp: map[Reason]int64{}}, transport.Stats())
+}
