@@ -70,9 +70,10 @@ type replay struct {
 type attemptBody struct {
 	r       *replay
 	attempt int
-	stop    func() bool // of the watch over the attempt's context
-	own     bool        // the attempt's own body, not a copy of it
-	read    bool        // somebody has begun to read it
+	ctx     context.Context // of its attempt
+	stop    func() bool     // of the watch over ctx, while b is one of r.bodies
+	own     bool            // the attempt's own body, not a copy of it
+	read    bool            // somebody has begun to read it
 	closed  bool
 	ended   bool // it has been told how the source ended
 	nothing bool // its last Read of the source gave nothing, not even an end
@@ -113,15 +114,20 @@ func (r *replay) open(ctx context.Context, attempt int) (io.ReadCloser, error) {
 	if err := r.obstacle(); err != nil {
 		return nil, err
 	}
-	b := &attemptBody{r: r, attempt: attempt, own: !r.opened}
+	b := &attemptBody{r: r, ctx: ctx, attempt: attempt, own: !r.opened}
 	r.opened = true
-	b.stop = context.AfterFunc(ctx, b.abort)
 	// A copy that nobody has read when the next is opened is as good as
 	// forgotten, and holds nothing: net/http replays a stream over a connection
 	// that turns out to be unusable, and then opens another copy without closing
 	// that one (http2shouldRetryRequest). If it is read after all, it is back.
-	r.bodies = slices.DeleteFunc(r.bodies, func(other *attemptBody) bool { return !other.own && !other.read })
-	r.bodies = append(r.bodies, b)
+	r.bodies = slices.DeleteFunc(r.bodies, func(other *attemptBody) bool {
+		forgotten := !other.own && !other.read
+		if forgotten {
+			other.stop()
+		}
+		return forgotten
+	})
+	b.join()
 	return b, nil
 }
 
@@ -129,8 +135,10 @@ func (r *replay) open(ctx context.Context, attempt int) (io.ReadCloser, error) {
 func (r *replay) endCopies() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for len(r.bodies) > 1 {
-		r.bodies[1].leave()
+	for _, b := range slices.Clone(r.bodies) { // leave takes it off
+		if !b.own {
+			b.leave()
+		}
 	}
 }
 
@@ -192,8 +200,12 @@ func (r *replay) finish() (closing <-chan struct{}) {
 	defer r.mu.Unlock()
 	r.final, r.held = true, false
 	r.signal()
-	if len(r.bodies) == 0 {
+	switch {
+	case len(r.bodies) == 0:
 		return r.closeSource()
+	case len(r.bodies) == 1 && r.file == nil && r.stream == nil && r.closed == nil:
+		r.stream = r.bodies[0] // nobody else needs what it has read
+		clear(r.chunks[:r.stream.chunk])
 	}
 	return nil
 }
@@ -206,7 +218,8 @@ func (r *replay) closeSource() <-chan struct{} {
 		r.closed, r.chunks = closed, nil
 		go func() {
 			defer close(closed)
-			_ = r.src.Close() // nobody is left to tell
+			defer func() { _ = recover() }() // in a goroutine of ours, nobody could catch it
+			_ = r.src.Close()                // nobody is left to tell
 		}()
 	}
 	return r.closed

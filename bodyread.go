@@ -1,6 +1,8 @@
 package retrip
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -14,7 +16,7 @@ func (b *attemptBody) Read(p []byte) (int, error) {
 	if !b.read && !b.closed && b.attempt == r.attempt {
 		b.read = true
 		if !slices.Contains(r.bodies, b) {
-			r.bodies = append(r.bodies, b)
+			b.join()
 		}
 	}
 	for {
@@ -23,10 +25,10 @@ func (b *attemptBody) Read(p []byte) (int, error) {
 			return 0, errBodyOver
 		case len(p) == 0:
 			return 0, nil
-		case r.file != nil:
-			return b.readFile(p)
 		case b.ended:
 			return 0, r.end
+		case r.file != nil:
+			return b.readFile(p)
 		case r.closed != nil:
 			return 0, errBodyOver // never a clean end: what was kept is gone
 		case r.stream != nil && r.stream != b:
@@ -75,6 +77,9 @@ func (b *attemptBody) readFile(p []byte) (int, error) {
 		r.end = err
 	case n > 0:
 		err = nil
+	default:
+		r.end, b.ended = err, true
+		b.depart()
 	}
 	return n, err
 }
@@ -89,6 +94,9 @@ func (b *attemptBody) unread() []byte {
 		}
 		if len(c) < cap(c) {
 			break
+		}
+		if b.r.stream == b {
+			b.r.chunks[b.chunk] = nil
 		}
 		b.chunk, b.within = b.chunk+1, 0
 	}
@@ -144,9 +152,17 @@ func (r *replay) tail(want int) []byte {
 	return c[len(c):min(cap(c), len(c)+want)]
 }
 
+var errSourceQuit = errors.New("retrip: the request body's Read ended its goroutine")
+
 // readSource is the goroutine that reads the source once.
 func (r *replay) readSource(into []byte, keep bool, b *attemptBody) {
-	n, err := readChecked(r.src, into)
+	n, err := 0, errSourceQuit // unless Read returns
+	defer func() { r.read(into, n, err, keep, b) }()
+	n, err = readChecked(r.src, into)
+}
+
+// read takes note of what a Read of the source gave.
+func (r *replay) read(into []byte, n int, err error, keep bool, b *attemptBody) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.reading, r.end = false, err
@@ -206,14 +222,20 @@ func (b *attemptBody) leave() {
 		return
 	}
 	b.closed = true
-	b.stop()
 	b.depart()
 	r.signal()
 }
 
-// depart takes b off the list of those who may still need the source.
+// join puts b on the list of those who may still need the source.
+func (b *attemptBody) join() {
+	b.stop = context.AfterFunc(b.ctx, b.abort)
+	b.r.bodies = append(b.r.bodies, b)
+}
+
+// depart takes b off that list.
 func (b *attemptBody) depart() {
 	r := b.r
+	b.stop()
 	r.bodies = slices.DeleteFunc(r.bodies, func(other *attemptBody) bool { return other == b })
 	if r.final && len(r.bodies) == 0 {
 		r.closeSource()

@@ -33,10 +33,9 @@ func (c *call) discard() *discarding {
 	if resp.Body == nil {
 		return nil
 	}
-	budget := int64(readAhead)
 	ended := resp.ContentLength == 0
 	if p, ok := resp.Body.(*peekedBody); ok {
-		budget, ended = budget-p.taken(), p.ended()
+		ended = p.ended()
 	}
 	// Over HTTP/2, Close waits for the request's body, if there is one.
 	if resp.Body == http.NoBody || ended && !hasBody(a.Request) {
@@ -44,18 +43,19 @@ func (c *call) discard() *discarding {
 		return nil
 	}
 	d := &discarding{body: resp.Body, done: make(chan struct{})}
-	go d.drain(budget)
+	go d.drain()
 	return d
 }
 
-func (d *discarding) drain(budget int64) {
+func (d *discarding) drain() {
 	defer close(d.done)
-	defer func() { _ = recover() }()            // a body that panics has ended, too
-	_, _ = io.CopyN(io.Discard, d.body, budget) // whatever ends it, the body is closed next
-	d.close()
+	defer d.close()
+	defer func() { _ = recover() }()               // a body that panics has ended, too
+	_, _ = io.CopyN(io.Discard, d.body, readAhead) // what was peeked comes first and counts
 }
 
 func (d *discarding) close() {
+	defer func() { _ = recover() }() // in a goroutine of ours, nobody could catch it
 	if d.closed.CompareAndSwap(false, true) {
 		_ = d.body.Close() // nobody will read it
 	}

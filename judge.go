@@ -144,8 +144,9 @@ func (c *call) holdBody() bool {
 		return !hasBody(req) || req.GetBody != nil
 	}
 	pending, err := c.replay.hold()
-	for end := time.Now().Add(sourceGrace); pending != nil && time.Now().Before(end); {
-		if pause(req, time.Until(end), pending) != nil {
+	end := time.Now().Add(sourceGrace)
+	for left := sourceGrace; pending != nil && left > 0; left = time.Until(end) {
+		if pause(req, left, pending) != nil {
 			break
 		}
 		pending, err = c.replay.hold()
@@ -190,7 +191,7 @@ func (c *call) schedule() Reason {
 	case s.MaxAdmitWait > 0 && queued-c.delay > s.MaxAdmitWait:
 		c.delay, c.from = queued, "limiter"
 		return WaitOverCap
-	case c.outlivesDeadline(max(c.delay, queued)):
+	case c.outlivesDeadline(max(c.delay-time.Since(a.Done), queued)):
 		if queued > c.delay {
 			c.delay, c.from = queued, "limiter"
 		}

@@ -82,14 +82,6 @@ func (p *peekedBody) peeked() []byte {
 	return nil
 }
 
-// taken is how much was read ahead, or its limit if that is not yet known.
-func (p *peekedBody) taken() int64 {
-	if p.through() {
-		return int64(len(p.buf))
-	}
-	return readAhead
-}
-
 // ended reports whether the body has been read to its end.
 func (p *peekedBody) ended() bool { return p.through() && p.err != nil }
 

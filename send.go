@@ -4,6 +4,7 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"sync/atomic"
 	"time"
 )
 
@@ -44,7 +45,7 @@ func (c *call) outgoing() (*http.Request, Reason, error) {
 		ctx, mark = marked(ctx)
 	}
 	if t.AttemptTimeout > 0 {
-		c.limit = newLimit(ctx, t.AttemptTimeout)
+		c.limit = newLimit(ctx, t.AttemptTimeout, hasBody(req))
 		ctx = c.limit.ctx
 	}
 	out := req.WithContext(ctx)
@@ -83,14 +84,24 @@ func (c *call) prepare(req *http.Request) (*http.Request, error) {
 	out := req.Clone(req.Context())
 	out.Trailer = req.Trailer // which the caller fills while the body is read
 	c.signed = c.entry.skew.offset()
+	inner := c.body
+	if c.body != nil && c.replay == nil {
+		c.body = &closeOnce{ReadCloser: inner} // Prepare may close it, or put it into another that does
+		out.Body = c.body
+	}
 	err := c.t.Prepare(out, Prep{Number: c.attempt.Number + 1, Skew: c.signed, Last: c.verdict.class})
 	if c.replay != nil {
 		c.replay.endCopies()
 	}
 	switch ours := c.body; {
 	case err != nil:
+		if out.Body != nil && out.Body != ours {
+			_ = out.Body.Close()
+		}
 		return nil, err
-	case ours == nil || out.Body == ours:
+	case ours == nil:
+	case out.Body == ours:
+		out.Body = inner // as net/http knows it
 	case out.Body == nil:
 		out.Body = replacedBody{http.NoBody, ours}
 	default:
@@ -111,6 +122,19 @@ func keepContract(resp *http.Response, err error) (*http.Response, error) {
 		return nil, &baseError{"the base RoundTripper returned neither a response nor an error"}
 	}
 	return resp, err
+}
+
+// A closeOnce is closed once, however often Close is called.
+type closeOnce struct {
+	io.ReadCloser
+	closed atomic.Bool
+}
+
+func (b *closeOnce) Close() error {
+	if b.closed.Swap(true) {
+		return nil
+	}
+	return b.ReadCloser.Close()
 }
 
 // A replacedBody closes the body that Prepare found along with the one that it

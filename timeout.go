@@ -14,10 +14,11 @@ type attemptLimit struct {
 	cancel context.CancelCauseFunc
 	timer  *time.Timer
 	over   *AttemptTimeoutError
+	sends  bool // a body, perhaps for longer than it gets an answer
 }
 
-func newLimit(parent context.Context, after time.Duration) *attemptLimit {
-	l := &attemptLimit{over: &AttemptTimeoutError{After: after}}
+func newLimit(parent context.Context, after time.Duration, sends bool) *attemptLimit {
+	l := &attemptLimit{over: &AttemptTimeoutError{After: after}, sends: sends}
 	l.ctx, l.cancel = context.WithCancelCause(parent)
 	return l
 }
@@ -29,7 +30,7 @@ func (l *attemptLimit) start() {
 
 // settle ends the timing of an attempt with its outcome. The caller may read
 // the response's body for as long as it likes: the attempt's context lives
-// until the body has ended or is closed.
+// until the body is closed, or has ended and nothing is being sent either.
 func (l *attemptLimit) settle(resp *http.Response, err error) (*http.Response, error) {
 	if !l.timer.Stop() {
 		<-l.ctx.Done() // the timer has fired, and its goroutine may be on its way
@@ -47,7 +48,7 @@ func (l *attemptLimit) settle(resp *http.Response, err error) (*http.Response, e
 		// The body is the connection, with methods nobody can list. Its context
 		// goes when the caller's does.
 	default:
-		resp.Body = &limitedBody{resp.Body, l.cancel}
+		resp.Body = &limitedBody{resp.Body, l}
 	}
 	return resp, err
 }
@@ -60,21 +61,21 @@ func (l *attemptLimit) stop() {
 	l.cancel(nil)
 }
 
-// A limitedBody releases its attempt's context when it has ended.
+// A limitedBody releases its attempt's context when it is done with.
 type limitedBody struct {
 	io.ReadCloser
-	release context.CancelCauseFunc
+	limit *attemptLimit
 }
 
 func (b *limitedBody) Read(p []byte) (int, error) {
 	n, err := b.ReadCloser.Read(p)
-	if err != nil {
-		b.release(nil)
+	if err != nil && !b.limit.sends {
+		b.limit.cancel(nil)
 	}
 	return n, err
 }
 
 func (b *limitedBody) Close() error {
-	defer b.release(nil)
+	defer b.limit.cancel(nil)
 	return b.ReadCloser.Close()
 }

@@ -377,7 +377,10 @@ func (c *call) panicked() {
 		return
 	}
 	if resp := c.attempt.Response; resp != nil && resp.Body != nil {
-		go func() { _ = resp.Body.Close() }() // which may wait for the network
+		go func() { // closing may wait for the network
+			defer func() { _ = recover() }() // in a goroutine of ours, nobody could catch it
+			_ = resp.Body.Close()
+		}()
 	}
 	c.giveBack()
 }

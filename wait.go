@@ -7,11 +7,16 @@ import (
 	"time"
 )
 
-// wait sleeps until the retry is due. A response that is still being discarded
+// wait sleeps until the retry is due, which counts from when the attempt ended:
+// what a look into a slow body took is part of it. A response that is still being discarded
 // then gets the rest of its time and is closed, on the side: closing may
 // itself wait for the network.
 func (c *call) wait(d *discarding) error {
-	err := pause(c.attempt.Request, c.delay, nil)
+	left := c.delay
+	if left > 0 {
+		left = max(0, left-time.Since(c.attempt.Done))
+	}
+	err := pause(c.attempt.Request, left, nil)
 	if d == nil {
 		return err
 	}

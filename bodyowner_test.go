@@ -1,0 +1,258 @@
+package retrip
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"runtime"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/iotest"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// Who closes a body, and what is let go of when: with Prepare, bases and sources
+// that do as they please.
+
+// A progress wraps a body, as a Prepare that measures or limits does.
+type progress struct {
+	io.ReadCloser
+	n int
+}
+
+func (p *progress) Read(b []byte) (int, error) {
+	n, err := p.ReadCloser.Read(b)
+	p.n += n
+	return n, err
+}
+
+// Prepare wraps the body. It is closed once, and the request succeeds.
+func TestPrepareMayWrapABody(t *testing.T) {
+	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		b, _ := io.ReadAll(r.Body)
+		_, _ = w.Write(b)
+	}))
+	defer srv.Close()
+	f := openFile(t, "content", 0)
+	req, _ := http.NewRequest("PUT", srv.URL, f)
+	req.ContentLength = 7
+	req.GetBody = func() (io.ReadCloser, error) { return os.Open(f.Name()) }
+	tr := &Transport{Strategy: noWait(), Prepare: func(out *http.Request, _ Prep) error {
+		out.Body = &progress{ReadCloser: out.Body}
+		return nil
+	}}
+	defer tr.CloseIdleConnections()
+	resp, err := tr.RoundTrip(req)
+	require.NoError(t, err)
+	b, err := io.ReadAll(resp.Body)
+	require.NoError(t, err)
+	require.Equal(t, "content", string(b))
+	_ = resp.Body.Close()
+}
+
+func TestPrepareThatWrapsABodyClosesItOnce(t *testing.T) {
+	for _, attempts := range []int{1, 2} {
+		var bodies []*trackedBody
+		open := func() (io.ReadCloser, error) {
+			bodies = append(bodies, opaque("body"))
+			return bodies[len(bodies)-1], nil
+		}
+		body, _ := open()
+		req := newRequest(t, "PUT", body)
+		req.GetBody = open
+		ctx := WithMaxAttempts(req.Context(), attempts)
+		base := script(status(503), status(200))
+		_, err := (&Transport{Base: base, Strategy: noWait(), Prepare: func(out *http.Request, _ Prep) error {
+			out.Body = &progress{ReadCloser: out.Body}
+			return nil
+		}}).RoundTrip(req.WithContext(ctx))
+		require.NoError(t, err)
+		for i, b := range bodies {
+			require.Equal(t, 1, b.closes(), "attempts %d, body %d", attempts, i)
+		}
+	}
+}
+
+// Copies that were opened and forgotten hold nothing, under a context that
+// lives on.
+func TestForgottenCopyHoldsNoMemory(t *testing.T) {
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	var freed atomic.Int64
+	const n = 20
+	for range n {
+		func() {
+			src := opaque(strings.Repeat("x", 100))
+			runtime.AddCleanup(src, func(int) { freed.Add(1) }, 0)
+			req, _ := http.NewRequestWithContext(ctx, "PUT", "http://example.com/", src)
+			base := roundTripFunc(func(req *http.Request) (*http.Response, error) {
+				_ = req.Body.Close()
+				_, _ = req.GetBody() // forgotten, as http2shouldRetryRequest does
+				body, _ := req.GetBody()
+				_, _ = io.ReadAll(body)
+				_ = body.Close()
+				return status(200)(req)
+			})
+			_, err := (&Transport{Base: base}).RoundTrip(req)
+			require.NoError(t, err)
+			require.Eventually(t, func() bool { return src.closes() == 1 }, time.Second, time.Millisecond)
+		}()
+	}
+	require.Eventually(t, func() bool { runtime.GC(); return freed.Load() == n }, 5*time.Second, time.Millisecond,
+		"the context still holds some")
+}
+
+// A response body that panics while it is discarded is closed.
+func TestBodyThatPanicsWhileDiscardedIsClosed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		body := &trackedBody{ReadCloser: io.NopCloser(readerFunc(func([]byte) (int, error) { panic("on fire") }))}
+		n := 0
+		base := roundTripFunc(func(req *http.Request) (*http.Response, error) {
+			if n++; n > 1 {
+				return status(200)(req)
+			}
+			return &http.Response{StatusCode: 503, Header: http.Header{}, Body: body, ContentLength: -1, Request: req}, nil
+		})
+		_, err := (&Transport{Base: base}).RoundTrip(newRequest(t, "GET", nil))
+		require.NoError(t, err)
+		synctest.Wait()
+		require.Equal(t, 1, body.closes())
+	})
+}
+
+// Prepare reads the body itself, replaces it, and forgets a copy.
+func TestPrepareThatReadsABodyAndForgetsACopy(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		src := opaque("body")
+		_, err := (&Transport{Base: script(status(200)), Prepare: func(req *http.Request, _ Prep) error {
+			_, _ = req.GetBody() // forgotten
+			b, _ := io.ReadAll(req.Body)
+			_ = req.Body.Close()
+			req.Body = io.NopCloser(bytes.NewReader(b))
+			return nil
+		}}).RoundTrip(newRequest(t, "PUT", src))
+		require.NoError(t, err)
+		synctest.Wait()
+		require.Equal(t, 1, src.closes())
+	})
+}
+
+// What is kept is freed when no retry can follow, though the source is idle.
+func TestCaptureIsFreedWhileTheSourceIsIdle(t *testing.T) {
+	const each = 1 << 20
+	var held []io.Closer
+	inUse := func() int64 {
+		runtime.GC()
+		var m runtime.MemStats
+		runtime.ReadMemStats(&m)
+		return int64(m.HeapAlloc)
+	}
+	inUse() // what others left behind takes a second collection
+	before := inUse()
+	for range 20 {
+		r, w := io.Pipe()
+		go func() { _, _ = w.Write(make([]byte, each)) }()
+		var rest io.ReadCloser
+		base := roundTripFunc(func(req *http.Request) (*http.Response, error) {
+			_, _ = io.ReadFull(req.Body, make([]byte, each))
+			rest = req.Body
+			go func() { _, _ = rest.Read(make([]byte, 1)) }() // full duplex: waits for more
+			return status(200)(req)
+		})
+		_, err := (&Transport{Base: base, ReplayBuffer: 2 << 20}).RoundTrip(newRequest(t, "PUT", r))
+		require.NoError(t, err)
+		held = append(held, rest)
+	}
+	require.Eventually(t, func() bool { return (inUse()-before)/20 < 256<<10 }, 5*time.Second, time.Millisecond)
+	for _, h := range held {
+		_ = h.Close()
+	}
+}
+
+// A source whose Read ends its goroutine, as t.FailNow does.
+func TestSourceThatEndsItsGoroutine(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		src := readerFunc(func([]byte) (int, error) { runtime.Goexit(); return 0, nil })
+		_, err := (&Transport{Base: script(status(200)), Strategy: noWait()}).RoundTrip(newRequest(t, "PUT", src))
+		require.ErrorIs(t, err, errSourceQuit)
+	})
+}
+
+// A body that Prepare put in place is closed if Prepare then fails.
+func TestPrepareThatFailsAfterReplacingABody(t *testing.T) {
+	repl := opaque("x")
+	_, err := (&Transport{Base: script(status(200)), Prepare: func(req *http.Request, _ Prep) error {
+		req.Body = repl
+		return errors.New("no key")
+	}}).RoundTrip(newRequest(t, "PUT", opaque("body")))
+	require.ErrorIs(t, err, PrepareFailed)
+	require.Equal(t, 1, repl.closes())
+}
+
+// File read to the end by a base and left open.
+func TestBaseForgetsACopyOfAFile(t *testing.T) {
+	base := roundTripFunc(func(req *http.Request) (*http.Response, error) {
+		dump, err := req.GetBody()
+		require.NoError(t, err)
+		_, err = io.ReadAll(dump)
+		require.NoError(t, err)
+		return script(status(200)).RoundTrip(req)
+	})
+	f := openFile(t, "content", 0)
+	_, err := (&Transport{Base: base}).RoundTrip(newRequest(t, "PUT", f))
+	require.NoError(t, err)
+	require.Eventually(t, func() bool { _, err := f.Stat(); return errors.Is(err, os.ErrClosed) }, 5*time.Second, time.Millisecond)
+}
+
+type closePanics struct{ io.Reader }
+
+func (closePanics) Close() error { panic("close on fire") }
+
+// A source whose Close panics does not take the process along.
+func TestSourceWhoseClosePanics(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for _, rt := range []http.RoundTripper{
+			&Transport{Base: script(status(200))},
+			&Transport{Base: roundTripFunc(func(*http.Request) (*http.Response, error) {
+				return &http.Response{StatusCode: 503, Body: closePanics{iotest.ErrReader(io.EOF)}, ContentLength: -1}, nil
+			}), Strategy: noWait()},
+		} {
+			_, err := rt.RoundTrip(newRequest(t, "PUT", closePanics{strings.NewReader("x")}))
+			require.NoError(t, err)
+			synctest.Wait() // until the goroutines that closed have ended: a panic in one would end the process
+		}
+	})
+}
+
+// A stalled error body delays a retry by no more than the backoff, whether or
+// not it is looked into, and is closed.
+func TestStalledErrorBodies(t *testing.T) {
+	for _, contentType := range []string{"text/plain", "application/json", "application/xml"} {
+		synctest.Test(t, func(t *testing.T) {
+			r, w := io.Pipe()
+			defer func() { _ = w.Close() }()
+			body := &trackedBody{ReadCloser: r}
+			base := script(func(*http.Request) (*http.Response, error) {
+				return &http.Response{StatusCode: 503, Header: http.Header{"Content-Type": {contentType}}, Body: body, ContentLength: -1}, nil
+			}, status(200))
+			s := Standard()
+			s.Backoff = Constant{Wait: time.Second}
+			ctx, cancel := context.WithTimeout(t.Context(), 1100*time.Millisecond)
+			defer cancel()
+			resp, err := get(ctx, &Transport{Base: base, Strategy: s})
+			require.NoError(t, err)
+			require.Equal(t, 200, resp.StatusCode)
+			require.Equal(t, milliseconds(1000), base.waits(), contentType)
+			synctest.Wait()
+			require.Equal(t, 1, body.closes())
+		})
+	}
+}
