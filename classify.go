@@ -84,6 +84,10 @@ type Attempt struct {
 // A Classifier says what an outcome means, or Unknown if it has no opinion.
 // A strategy asks its classifiers in order and takes the first opinion, also
 // for successes. Classify is called from many goroutines at once.
+//
+// A Classifier may also have a method FailuresOnly() bool. If that returns true,
+// it is not asked about responses below status 400: where nobody is, a request
+// that succeeds at once costs least.
 type Classifier interface {
 	Classify(Attempt) Class
 }
@@ -137,7 +141,7 @@ func (r statusRule) Classify(a Attempt) Class {
 
 func (r statusRule) String() string { return fmt.Sprintf("%v: status %v", r.class, r.statuses) }
 func (r statusRule) check() error   { return r.class.check() }
-func (r statusRule) ofFailures() bool {
+func (r statusRule) FailuresOnly() bool {
 	return !slices.ContainsFunc(r.statuses, func(status int) bool { return status < 400 })
 }
 
@@ -175,8 +179,8 @@ func (r *codeRule) String() string {
 	}
 	return fmt.Sprintf("%v: %d codes", r.class, len(r.codes))
 }
-func (r *codeRule) check() error     { return r.class.check() }
-func (r *codeRule) ofFailures() bool { return true }
+func (r *codeRule) check() error       { return r.class.check() }
+func (r *codeRule) FailuresOnly() bool { return true }
 
 type headerRule struct {
 	class       Class
@@ -204,7 +208,7 @@ func (r headerRule) check() error {
 	return r.class.check()
 }
 
-func (r headerRule) ofFailures() bool { return true }
+func (r headerRule) FailuresOnly() bool { return true }
 
 type errorRule struct {
 	class Class
@@ -222,7 +226,7 @@ func (r errorRule) Classify(a Attempt) Class {
 func (r errorRule) String() string { return fmt.Sprintf("%v: %s", r.class, r.what) }
 func (r errorRule) check() error   { return r.class.check() }
 
-func (r errorRule) ofFailures() bool { return true }
+func (r errorRule) FailuresOnly() bool { return true }
 
 // The error codes that the AWS SDKs and Tools Reference Guide ("Retry
 // behavior", 2026) lists for the standard and adaptive modes.
@@ -293,7 +297,7 @@ func (transportErrors) Classify(a Attempt) Class {
 	}
 }
 
-func (transportErrors) ofFailures() bool { return true }
+func (transportErrors) FailuresOnly() bool { return true }
 
 func (transportErrors) String() string {
 	return "errors but bad certificates, unknown hosts, malformed messages (transient)"

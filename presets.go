@@ -220,8 +220,8 @@ func (serverErrors) Classify(a Attempt) Class {
 	return Unknown
 }
 
-func (serverErrors) String() string   { return "transient: status 5xx" }
-func (serverErrors) ofFailures() bool { return true }
+func (serverErrors) String() string     { return "transient: status 5xx" }
+func (serverErrors) FailuresOnly() bool { return true }
 
 // anyError takes every error of the base for transient, a bad certificate too,
 // but for requests that can't be sent at all.
@@ -238,8 +238,8 @@ func (anyError) Classify(a Attempt) Class {
 	}
 }
 
-func (anyError) String() string   { return "transient: any error but malformed messages" }
-func (anyError) ofFailures() bool { return true }
+func (anyError) String() string     { return "transient: any error but malformed messages" }
+func (anyError) FailuresOnly() bool { return true }
 
 // codeContains looks for a piece of the error code.
 type codeContains struct {
@@ -254,7 +254,7 @@ func (c codeContains) Classify(a Attempt) Class {
 	return Unknown
 }
 
-func (c codeContains) ofFailures() bool { return true }
+func (c codeContains) FailuresOnly() bool { return true }
 
 func (c codeContains) String() string { return c.class.String() + ": code contains " + c.piece }
 

@@ -167,7 +167,7 @@ func ofSuccess(all []Classifier) (asked []Classifier) {
 		if _, ok := c.(statusClasses); ok {
 			break
 		}
-		if rule, ok := c.(interface{ ofFailures() bool }); !ok || !rule.ofFailures() {
+		if rule, ok := c.(interface{ FailuresOnly() bool }); !ok || !rule.FailuresOnly() {
 			asked = append(asked, c)
 		}
 	}

@@ -1,0 +1,26 @@
+// Package services has a strategy for each of some well-known HTTP APIs: what
+// they mean by their statuses, headers and error bodies, and how they say when
+// to come back. The same header has different units at different services
+// (X-RateLimit-Reset is a moment at GitHub and a number of seconds at Datadog),
+// so each strategy declares its own.
+//
+//	client := &http.Client{Transport: &retrip.Transport{PerKey: services.ByHost}}
+//
+// ByHost picks the strategy by the host's name; for a host of your own, such as
+// a GitHub Enterprise Server, call the function yourself:
+//
+//	&retrip.Transport{Strategy: services.GitHub()}
+//
+// Each is retrip.Standard with rules asked ahead of Standard's and waits in
+// place of Standard's, and like it repeats a request that is not idempotent
+// only if it provably was not processed. Where that is not so, the function
+// says why. Change what you want to change before the first use, and print it
+// to see every rule; docs/services.md has them all in a table.
+//
+// A moment at which a limit is reset may be an hour away. That is above
+// Strategy.MaxWait, 60 s, so the response is returned at once, its headers
+// telling when to call again. To wait instead:
+//
+//	s := services.GitHub()
+//	s.MaxWait = time.Hour
+package services

@@ -1,0 +1,118 @@
+package services_test
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/retrip-go/retrip"
+	"github.com/retrip-go/retrip/services"
+)
+
+var update = flag.Bool("update", false, "write docs/services.md anew")
+
+// sources tell where each strategy's rules and waits come from.
+var sources = map[string]string{
+	"GitHub":         "GitHub Docs, Rate limits for the REST API; go-github, CheckResponse",
+	"GitLab":         "GitLab Docs, User and IP rate limits; gitlab-org/api/client-go, rateLimitBackoff",
+	"Azure":          "azcore, policy_retry.go, shared.RetryAfter",
+	"OpenAI":         "openai-go, requestconfig.go; OpenAI, Error codes",
+	"Anthropic":      "anthropic-sdk-go, requestconfig.go; Anthropic, Errors, Rate limits",
+	"Cloudflare":     "cloudflare-go, requestconfig.go; Cloudflare Docs, Rate limits",
+	"Stripe":         "stripe-go, shouldRetry; Stripe Docs, Rate limits",
+	"Slack":          "Slack Docs, Rate limits; slack-go, retry.go",
+	"Shopify":        "shopify.dev, REST Admin API rate limits",
+	"Discord":        "Discord Docs, Rate Limits",
+	"Okta":           "Okta Docs, Rate limit best practices; okta-sdk-golang, Get429BackoffTime",
+	"Auth0":          "Auth0 Docs, Rate Limit Policy; go-auth0, backoffDelay",
+	"Datadog":        "Datadog Docs, Rate Limits; datadog-api-client-go, shouldRetryRequest",
+	"Linode":         "linodego, retries.go",
+	"Kubernetes":     "client-go, rest/with_retry.go",
+	"MicrosoftGraph": "kiota-http-go, retry_handler.go; Microsoft Graph throttling guidance",
+	"IETF":           "draft-ietf-httpapi-ratelimit-headers-11, sections 4, 5 and 7",
+}
+
+// The documentation's table is made from the strategies themselves. After a
+// change: go test -run ServicesTable ./services -update
+func TestServicesTable(t *testing.T) {
+	const file = "../docs/services.md"
+	if *update {
+		require.NoError(t, os.WriteFile(file, []byte(servicesTable()), 0o644))
+	}
+	have, err := os.ReadFile(file)
+	require.NoError(t, err)
+	require.Equal(t, servicesTable(), string(have), "make it anew: go test -run ServicesTable ./services -update")
+	require.Len(t, sources, len(tables))
+	for _, table := range tables {
+		require.NotEmpty(t, sources[table.name], table.name)
+	}
+}
+
+func servicesTable() string {
+	var b strings.Builder
+	b.WriteString(`# Services
+
+Made by ` + "`go test -run ServicesTable ./services -update`" + ` from package services.
+
+Each strategy is ` + "`retrip.Standard`" + ` ([modes.md](modes.md)) with rules of its own asked
+ahead, the first that fits deciding, and with waits of its own, of which the first
+that can be read counts. The same header has different units at different
+services: "seconds" is a span, "seconds since 1970" a moment, which counts from
+the response's own Date.
+
+A wait above the longest, or one with which the waits of a request would add up
+to more, ends the request: the response is returned at once, since who calls
+again too early makes it worse. Limits that are counted by the hour may be reset
+that late; ` + "`s.MaxWait = time.Hour`" + ` waits for them.
+
+| service | what is retried | repeats | waits, in order | longest | source |
+|---|---|---|---|---|---|
+`)
+	for _, table := range tables {
+		s := table.make()
+		repeats := "idempotent"
+		if s.RepeatAll {
+			repeats = "all"
+		}
+		fmt.Fprintf(&b, "| `%s` | %s | %s | %s | %v | %s |\n", table.name,
+			strings.Join(ownRules(s), "<br>"), repeats, strings.Join(texts(s.Waits), "<br>"), s.MaxWait, sources[table.name])
+	}
+	b.WriteString("\n## By host\n\n`ByHost` gives the strategy for a host's name, and `retrip.Standard` for any other.\n\n| host | strategy |\n|---|---|\n")
+	for _, host := range services.Hosts() {
+		fmt.Fprintf(&b, "| `%s` | `%s` |\n", host, nameOf(services.ByHost(strings.Replace(host, "*", "name", 1))))
+	}
+	return b.String()
+}
+
+// ownRules are the rules that a strategy does not share with Standard.
+func ownRules(s *retrip.Strategy) []string {
+	own := texts(s.Classifiers[:len(s.Classifiers)-len(retrip.Standard().Classifiers)])
+	if last := len(own) - 1; last >= 0 && own[last] == "permanent: status from 400" {
+		own[last] = "no other status"
+		return append(own, "errors as in `Standard`")
+	}
+	return append(own, "the rest as in `Standard`")
+}
+
+func texts[Part any](parts []Part) (texts []string) {
+	for _, part := range parts {
+		texts = append(texts, fmt.Sprint(part))
+	}
+	return texts
+}
+
+func nameOf(s *retrip.Strategy) string {
+	for _, table := range tables {
+		if table.make().String() == s.String() {
+			return table.name
+		}
+	}
+	if s.String() == retrip.Standard2026().String() {
+		return "retrip.Standard2026"
+	}
+	return "?"
+}

@@ -1,0 +1,50 @@
+package services_test
+
+import (
+	"fmt"
+	"net/http"
+	"time"
+
+	"github.com/retrip-go/retrip"
+	"github.com/retrip-go/retrip/services"
+)
+
+// Each host gets the strategy that knows its conventions.
+func ExampleByHost() {
+	client := &http.Client{Transport: &retrip.Transport{PerKey: services.ByHost}}
+	_ = client
+
+	for _, rule := range services.ByHost("api.linode.com").Classifiers[:1] {
+		fmt.Println(rule)
+	}
+	for _, wait := range services.ByHost("my-org.okta.com").Waits {
+		fmt.Println(wait)
+	}
+	// Output:
+	// permanent: status [503] and header X-Maintenance-Mode
+	// X-Rate-Limit-Reset (seconds since 1970) + 1s, with status [429]
+	// Retry-After (seconds or date)
+}
+
+// A batch job rather waits for its limit to be reset than fails.
+func ExampleGitHub() {
+	s := services.GitHub()
+	s.MaxWait = time.Hour
+	client := &http.Client{Transport: &retrip.Transport{Strategy: s}}
+	_ = client
+
+	for _, wait := range s.Waits[:2] {
+		fmt.Println(wait)
+	}
+	// Output:
+	// Retry-After (seconds or date)
+	// X-RateLimit-Reset (seconds since 1970), with status [403 429] and header X-RateLimit-Remaining: 0
+}
+
+// The parts serve in a strategy of one's own.
+func ExampleRateLimit() {
+	s := retrip.Standard()
+	s.Waits = append(s.Waits, services.RateLimit{}) // behind Retry-After
+	fmt.Println(s.Waits[len(s.Waits)-1])
+	// Output: RateLimit (t in seconds, with r=0)
+}
