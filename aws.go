@@ -135,10 +135,10 @@ type checksum struct{}
 
 func (checksum) Classify(a Attempt) Class {
 	if a.Response == nil || a.Response.StatusCode != http.StatusOK || a.Response.Uncompressed ||
-		a.Response.Header.Get("Content-Encoding") != "" {
+		headerValue(a.Response.Header, "Content-Encoding") != "" {
 		return Unknown
 	}
-	want, err := strconv.ParseUint(a.Response.Header.Get("X-Amz-Crc32"), 10, 32)
+	want, err := strconv.ParseUint(headerValue(a.Response.Header, "X-Amz-Crc32"), 10, 32)
 	if err != nil || a.Response.ContentLength < 0 || a.Response.ContentLength > readAhead {
 		return Unknown
 	}

@@ -28,8 +28,9 @@ const (
 	// refused for that with a 4xx, or with an error code, was not processed: it
 	// is sent again even if it is not idempotent.
 	Throttled
-	// ClockSkewed means that the server refused the request's time stamp. It is
-	// worth a retry only if Transport.Prepare can sign with a corrected one.
+	// ClockSkewed means that the server refused the request's time stamp, and so
+	// did not process it. It is worth a retry only if the clocks are seen to
+	// differ and Transport.Prepare can sign with a corrected time.
 	ClockSkewed
 	// Permanent failures would only be repeated by a repetition.
 	Permanent
@@ -393,7 +394,7 @@ func unprocessed(a Attempt, class Class, byCode bool) bool {
 		case http.StatusTooEarly, http.StatusTooManyRequests:
 			return true
 		}
-		return class == Throttled && (byCode || a.Response.StatusCode/100 == 4)
+		return class == ClockSkewed || class == Throttled && (byCode || a.Response.StatusCode/100 == 4)
 	}
 	var (
 		op     *net.OpError

@@ -13,18 +13,18 @@ import (
 // X-Amzn-Query-Error comes first: services that once spoke another protocol
 // put the code there that their old clients know.
 func headerCode(h http.Header) string {
-	if code, fault, ok := strings.Cut(h.Get("X-Amzn-Query-Error"), ";"); ok && (fault == "Sender" || fault == "Receiver") {
+	if code, fault, ok := strings.Cut(headerValue(h, "X-Amzn-Query-Error"), ";"); ok && (fault == "Sender" || fault == "Receiver") {
 		if code = bareCode(code); code != "" {
 			return code
 		}
 	}
-	return bareCode(h.Get("X-Amzn-Errortype"))
+	return bareCode(headerValue(h, "X-Amzn-Errortype"))
 }
 
 // ossHeadCode finds the error code of an answer of Alibaba Cloud's OSS that has
 // no body, as to a HEAD: the XML document is then in a header, in base 64.
 func ossHeadCode(a *Attempt) string {
-	document := a.Response.Header.Get("X-Oss-Err")
+	document := headerValue(a.Response.Header, "X-Oss-Err")
 	if document == "" || a.Request.Method != http.MethodHead && a.Response.ContentLength != 0 {
 		return ""
 	}

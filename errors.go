@@ -127,8 +127,7 @@ func (e *Error) Timeout() bool {
 	if e.Reason == WaitOverDeadline || errors.Is(e.ctxErr, context.DeadlineExceeded) {
 		return true
 	}
-	var timeout interface{ Timeout() bool }
-	return errors.As(e.Err, &timeout) && timeout.Timeout()
+	return isTimeout(e.Err)
 }
 
 // Temporary reports whether a later try may do better. http.Client's errors

@@ -22,15 +22,15 @@ func WithIdempotencyKey(next http.RoundTripper, hosts ...string) http.RoundTripp
 	if next == nil {
 		next = new(Transport)
 	}
-	return &keyed{next, slices.Clone(hosts)}
+	return &keyGiver{next, slices.Clone(hosts)}
 }
 
-type keyed struct {
+type keyGiver struct {
 	next  http.RoundTripper
 	hosts []string
 }
 
-func (k *keyed) RoundTrip(req *http.Request) (*http.Response, error) {
+func (k *keyGiver) RoundTrip(req *http.Request) (*http.Response, error) {
 	if len(k.hosts) == 0 {
 		closeBody(req)
 		return nil, errors.New("retrip: WithIdempotencyKey got no hosts: name those whose service honours the key")
@@ -50,10 +50,10 @@ func (k *keyed) RoundTrip(req *http.Request) (*http.Response, error) {
 }
 
 // Unwrap returns next.
-func (k *keyed) Unwrap() http.RoundTripper { return k.next }
+func (k *keyGiver) Unwrap() http.RoundTripper { return k.next }
 
 // CloseIdleConnections closes those of next, if it knows how to.
-func (k *keyed) CloseIdleConnections() {
+func (k *keyGiver) CloseIdleConnections() {
 	if next, ok := k.next.(interface{ CloseIdleConnections() }); ok {
 		next.CloseIdleConnections()
 	}

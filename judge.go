@@ -115,7 +115,7 @@ func (c *call) refusal() Reason {
 		c.delay, c.from = 0, ""
 		return BodyNotReplayable
 	}
-	cost := c.policy.costOf(*a, class)
+	cost := c.policy.costOf(a, class)
 	if !c.policy.take(cost) {
 		if longPoll := c.policy.LongPoll; longPoll == nil || !longPoll(a.Request) {
 			c.delay, c.from = 0, ""
@@ -176,7 +176,7 @@ func (c *call) schedule() Reason {
 		return BackoffStopped
 	}
 	c.own, c.delay, c.from = own, own, "backoff"
-	if h, ok := s.hint(*a, own); ok && h.Wait > own {
+	if h, ok := s.hint(a, own); ok && h.Wait > own {
 		c.delay, c.from = h.Wait, h.From
 		if h.Wait > s.MaxWait-c.hinted {
 			return WaitOverCap

@@ -143,7 +143,6 @@ func logAttrs(e Event) []slog.Attr {
 // errorKind names an error without its text, which may hold anything.
 func errorKind(err error) string {
 	var (
-		timeout     interface{ Timeout() bool }
 		dns         *net.DNSError
 		op          *net.OpError
 		errno       syscall.Errno
@@ -156,7 +155,7 @@ func errorKind(err error) string {
 		return "cancelled"
 	case errors.Is(err, context.DeadlineExceeded):
 		return "deadline exceeded"
-	case errors.As(err, &timeout) && timeout.Timeout():
+	case isTimeout(err):
 		return "timeout"
 	case errors.As(err, &dns):
 		return "dns"

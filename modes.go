@@ -4,6 +4,7 @@ import (
 	"encoding"
 	"flag"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 )
@@ -78,7 +79,7 @@ func mode(attempts, cost, throttleCost int, backoff, throttleBackoff Backoff) *S
 	return &Strategy{
 		MaxAttempts:     attempts,
 		MaxWait:         maxServerWait,
-		Waits:           []WaitReader{amzRetryAfter, retryAfterMS, msRetryAfterMS, retryAfter},
+		Waits:           slices.Clone(standardWaits),
 		Backoff:         backoff,
 		ThrottleBackoff: throttleBackoff,
 		Quota:           NewBucket(quotaCapacity),

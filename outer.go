@@ -10,7 +10,7 @@ import (
 // the request is of, or 0 if none says so. An SDK, a proxy or a mesh tells it in
 // a header of its own; what does not look like such a number is ignored.
 func outerAttempt(req *http.Request) int {
-	if sdk := req.Header.Get("Amz-Sdk-Request"); sdk != "" { // AWS SDKs: "attempt=2; max=3"
+	if sdk := headerValue(req.Header, "Amz-Sdk-Request"); sdk != "" { // AWS SDKs: "attempt=2; max=3"
 		for parameter := range strings.SplitSeq(sdk, ";") {
 			if n, ok := strings.CutPrefix(strings.TrimSpace(parameter), "attempt="); ok {
 				return attemptNumber(n, 0)
@@ -26,10 +26,8 @@ func outerAttempt(req *http.Request) int {
 		{"Retry-Attempt", 1},              // Microsoft's Kiota
 		{"Grpc-Previous-Rpc-Attempts", 1}, // gRPC
 	} {
-		if value := req.Header[h.name]; len(value) > 0 {
-			if n := attemptNumber(value[0], h.before); n > 0 {
-				return n
-			}
+		if value := headerValue(req.Header, h.name); value != "" {
+			return attemptNumber(value, h.before)
 		}
 	}
 	return 0

@@ -60,12 +60,28 @@ func WithMaxAttempts(ctx context.Context, n int) context.Context {
 	})
 }
 
-// marked returns ctx with a sign for transports further in, which say nothing
-// until they hold the request that is being retried.
-func marked(ctx context.Context) (context.Context, *overrides) {
-	var mark *overrides
-	ctx = override(ctx, func(o *overrides) { mark = o })
-	return ctx, mark
+// A markedContext carries a sign for transports further in, which says nothing
+// until it holds the request that is being retried. (It does the work of
+// context.WithValue in one allocation in place of two.)
+type markedContext struct {
+	context.Context
+	overrides
+}
+
+func marked(ctx context.Context) *markedContext {
+	m := &markedContext{Context: ctx}
+	if before := overridesOf(ctx); before != nil {
+		m.overrides = *before
+	}
+	return m
+}
+
+// Value finds the overrides, which is all that is looked for with this key.
+func (m *markedContext) Value(key any) any {
+	if key == (overridesKey{}) {
+		return &m.overrides
+	}
+	return m.Context.Value(key)
 }
 
 // isRetry reports whether req is what a transport further out is sending

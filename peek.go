@@ -167,12 +167,12 @@ func codeFormat(resp *http.Response) bodyFormat {
 	if resp.Body == nil || resp.Body == http.NoBody || resp.ContentLength == 0 {
 		return noCode
 	}
-	switch encoding := resp.Header.Get("Content-Encoding"); {
+	switch encoding := headerValue(resp.Header, "Content-Encoding"); {
 	case encoding == "", strings.EqualFold(encoding, "identity"), strings.EqualFold(encoding, "gzip"):
 	default:
 		return noCode // the caller asked for it, and has what it takes to read it
 	}
-	media, _, _ := strings.Cut(resp.Header.Get("Content-Type"), ";")
+	media, _, _ := strings.Cut(headerValue(resp.Header, "Content-Type"), ";")
 	_, subtype, _ := strings.Cut(strings.ToLower(strings.TrimSpace(media)), "/")
 	switch {
 	case subtype == "json", strings.HasSuffix(subtype, "+json"), strings.HasPrefix(subtype, "x-amz-json"):

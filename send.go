@@ -40,9 +40,10 @@ func (c *call) outgoing() (*http.Request, Reason, error) {
 		return req, 0, nil
 	}
 	ctx := c.ctx
-	var mark *overrides
+	var mark *markedContext
 	if !first {
-		ctx, mark = marked(ctx)
+		mark = marked(ctx)
+		ctx = mark
 	}
 	if t.AttemptTimeout > 0 {
 		c.limit = newLimit(ctx, t.AttemptTimeout, hasBody(req))

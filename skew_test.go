@@ -3,6 +3,7 @@ package retrip
 import (
 	"net/http"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -51,4 +52,24 @@ func TestMeasureSkew(t *testing.T) {
 	}
 	_, ok := measureSkew(Attempt{})
 	require.False(t, ok)
+}
+
+// A refused time stamp proves that nothing was done, so that a POST, too, is
+// signed anew and sent again.
+func TestSkewedPostWasNotProcessed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ahead := func(code int, header ...string) step {
+			return func(req *http.Request) (*http.Response, error) {
+				date := "Date: " + time.Now().Add(10*time.Minute).UTC().Format(http.TimeFormat)
+				resp, err := answer(code, "", append(header, date)...)(req)
+				resp.TLS = tlsState
+				return resp, err
+			}
+		}
+		base := script(ahead(403, "X-Amzn-Errortype: RequestTimeTooSkewed"), ahead(200))
+		transport := &Transport{Base: base, Prepare: func(*http.Request, Prep) error { return nil }}
+		resp, err := transport.RoundTrip(newRequest(t, "POST", nil))
+		require.NoError(t, err)
+		require.Equal(t, 200, resp.StatusCode)
+	})
 }

@@ -143,6 +143,7 @@ type policy struct {
 	// The classifiers that may have an opinion on a response below status 400:
 	// usually none, so that a success costs no questions.
 	onSuccess []Classifier
+	waits     []WaitReader // keyed
 }
 
 // newPolicy looks at a strategy, which is called name in errors.
@@ -152,6 +153,7 @@ func newPolicy(s *Strategy, name string) policy {
 		return p
 	}
 	p.onSuccess = ofSuccess(s.Classifiers)
+	p.waits = keyed(s.Waits)
 	if l := s.Limiter; l != nil && !l.perRequest {
 		p.limiter = l
 	}
@@ -210,12 +212,12 @@ func (s *Strategy) delay(r Retry) (time.Duration, bool) {
 }
 
 // hint is what the server asks for, if it asks, where we would wait own.
-func (s *Strategy) hint(a Attempt, own time.Duration) (Hint, bool) {
+func (p *policy) hint(a *Attempt, own time.Duration) (Hint, bool) {
 	if a.Response == nil {
 		return Hint{}, false
 	}
-	for _, reader := range s.Waits {
-		if h, ok := reader.ReadWait(a); ok {
+	for _, reader := range p.waits {
+		if h, ok := reader.ReadWait(*a); ok {
 			h.Wait = max(h.Wait, 0)
 			if h.Within > 0 {
 				h.Wait = min(h.Wait, plus(own, h.Within))
@@ -229,16 +231,20 @@ func (s *Strategy) hint(a Attempt, own time.Duration) (Hint, bool) {
 	return Hint{}, false
 }
 
-func (s *Strategy) costOf(a Attempt, c Class) int {
-	var timeout interface{ Timeout() bool }
+func (s *Strategy) costOf(a *Attempt, c Class) int {
 	switch {
 	case c == Throttled:
 		return s.ThrottleCost
-	case s.TimeoutCost > 0 && errors.As(a.Err, &timeout) && timeout.Timeout():
+	case s.TimeoutCost > 0 && isTimeout(a.Err):
 		return s.TimeoutCost
 	default:
 		return s.Cost
 	}
+}
+
+func isTimeout(err error) bool {
+	var timeout interface{ Timeout() bool }
+	return errors.As(err, &timeout) && timeout.Timeout()
 }
 
 // take asks the quota to pay for a retry. It is the last question before one.

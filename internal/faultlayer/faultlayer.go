@@ -41,7 +41,11 @@ func Reset(w http.ResponseWriter, r *http.Request) {
 	if err != nil {
 		panic(http.ErrAbortHandler)
 	}
-	if tcp, ok := conn.(*net.TCPConn); ok {
+	under := conn
+	if tls, ok := conn.(interface{ NetConn() net.Conn }); ok {
+		under = tls.NetConn()
+	}
+	if tcp, ok := under.(*net.TCPConn); ok {
 		_ = tcp.SetLinger(0) // a RST in place of a FIN
 	}
 	_ = conn.Close()
