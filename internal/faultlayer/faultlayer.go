@@ -33,19 +33,15 @@ func Early(status int) Fault {
 	return func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(status) }
 }
 
-// Reset is a Fault that breaks the connection off without an answer; over
-// HTTP/2, the stream.
+// Reset is a Fault that breaks the connection off without an answer: with a
+// reset, over TLS with an end, over HTTP/2 with a reset of the stream.
 func Reset(w http.ResponseWriter, r *http.Request) {
 	_, _ = io.Copy(io.Discard, r.Body)
 	conn, _, err := http.NewResponseController(w).Hijack()
 	if err != nil {
 		panic(http.ErrAbortHandler)
 	}
-	under := conn
-	if tls, ok := conn.(interface{ NetConn() net.Conn }); ok {
-		under = tls.NetConn()
-	}
-	if tcp, ok := under.(*net.TCPConn); ok {
+	if tcp, ok := conn.(*net.TCPConn); ok {
 		_ = tcp.SetLinger(0) // a RST in place of a FIN
 	}
 	_ = conn.Close()
