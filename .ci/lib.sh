@@ -1,0 +1,36 @@
+# What .ci/run and .ci/full have in common.
+
+say() { printf '\n== %s\n' "$*"; }
+run() { say "$*"; "$@"; }
+
+staticcheck=honnef.co/go/tools/cmd/staticcheck@v0.8.2
+
+# Modules whose dependencies take minutes to compile, or need other programs.
+heavy='realservers examples/alibaba examples/aws examples/azure examples/connect examples/elasticsearch examples/gcs examples/minio'
+
+modules() { git ls-files go.mod '*/go.mod' | xargs -n1 dirname; }
+light_modules() { modules | grep -vxF "$(printf '%s\n' $heavy)"; }
+
+# check_module runs what every module must pass.
+check_module() (
+  cd "$1"
+  say "module $1"
+  run go mod tidy -diff
+  run go vet ./...
+  run go run "$staticcheck" ./...
+  run go test -race -shuffle=on ./...
+)
+
+# check_example runs the program of a module and looks for a line in what it
+# prints: check_example DIRECTORY PATTERN
+check_example() (
+  cd "$1"
+  say "$1: go run ."
+  output=$(mktemp)
+  trap 'rm -f "$output"' EXIT
+  go run . | tee "$output"
+  shift
+  for pattern; do
+    grep -qE -- "$pattern" "$output" || { printf 'no line matches %s\n' "$pattern"; exit 1; }
+  done
+)
