@@ -1161,7 +1161,7 @@ func (r *modelRequest) checkAttempts() {
 		if e.Final {
 			break
 		}
-		if r.deadline > 0 && e.Elapsed+e.Wait > r.deadline {
+		if due := e.Done.Sub(r.began) + e.Wait; r.deadline > 0 && due > r.deadline {
 			r.wrong("the wait after attempt %d outlives the deadline", d.number)
 		}
 		if e.WaitFrom == "Retry-After" {
