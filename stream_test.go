@@ -1,5 +1,3 @@
-//go:build faults
-
 package retrip
 
 import (
@@ -70,16 +68,21 @@ func TestFullDuplex(t *testing.T) {
 	}
 }
 
-// The first attempt fails before the conversation, the second holds it.
+// The first attempt fails before the conversation, the second holds it. That
+// takes a source which gives its next word while the first is being judged, as
+// this one does if the machine lets it (TestSlowSourceIsReplayed knows the very
+// moment). If the word comes earlier, the base begins another Read, and if it
+// comes after sourceGrace, it is too late: then the answer is that of the first
+// attempt, and we try again.
 func TestFullDuplexAfterARetry(t *testing.T) {
 	noLeaks(t)
 	for _, protocol := range []string{"h2", "h2c"} {
 		t.Run(protocol, func(t *testing.T) {
-			var n atomic.Int64
+			var failing atomic.Bool
 			address, base := serve(t, protocol, func(w http.ResponseWriter, r *http.Request) {
 				first := make([]byte, 5)
 				_, _ = io.ReadFull(r.Body, first)
-				if n.Add(1) == 1 {
+				if failing.CompareAndSwap(true, false) {
 					w.WriteHeader(503)
 					return
 				}
@@ -87,28 +90,44 @@ func TestFullDuplexAfterARetry(t *testing.T) {
 				_ = http.NewResponseController(w).Flush()
 				_, _ = io.Copy(flusher{w}, r.Body)
 			})
-			source := make(chan string, 1)
-			source <- "hello"
-			body := &chanBody{words: source, closed: make(chan struct{})}
-			req, err := http.NewRequestWithContext(t.Context(), "PUT", address, body)
-			require.NoError(t, err)
-			waiting := time.AfterFunc(sourceGrace/2, func() { source <- " and" }) // within the grace, or else it could not be sent again
-			defer waiting.Stop()
-			resp, err := (&Transport{Base: base, Strategy: noWait()}).RoundTrip(req)
-			require.NoError(t, err)
-			require.Equal(t, 200, resp.StatusCode)
-			got := make([]byte, 9)
-			_, err = io.ReadFull(resp.Body, got)
-			require.NoError(t, err)
-			require.Equal(t, "hello and", string(got))
-			source <- " on"
-			_, err = io.ReadFull(resp.Body, got[:3])
-			require.NoError(t, err)
-			require.Equal(t, " on", string(got[:3]))
-			close(source)
-			_, err = io.Copy(io.Discard, resp.Body)
-			require.NoError(t, err)
-			require.NoError(t, resp.Body.Close())
+			for end := time.Now().Add(patience); ; {
+				failing.Store(true)
+				source := make(chan string, 2)
+				source <- "hello"
+				speaking := roundTripFunc(func(req *http.Request) (*http.Response, error) {
+					resp, err := base.RoundTrip(req)
+					if err == nil && resp.StatusCode == 503 {
+						time.AfterFunc(sourceGrace/2, func() { source <- " and" })
+					}
+					return resp, err
+				})
+				body := &chanBody{words: source, closed: make(chan struct{})}
+				ctx, trace := WithTrace(t.Context())
+				req, err := http.NewRequestWithContext(ctx, "PUT", address, body)
+				require.NoError(t, err)
+				resp, err := (&Transport{Base: speaking, Strategy: noWait()}).RoundTrip(req)
+				require.NoError(t, err)
+				if resp.StatusCode == 503 && time.Now().Before(end) {
+					require.Equal(t, BodyNotReplayable, lastOf(trace).Reason)
+					require.NoError(t, resp.Body.Close())
+					continue
+				}
+				require.Equal(t, 200, resp.StatusCode)
+				require.Len(t, trace.Trips()[0], 2)
+				got := make([]byte, 9)
+				_, err = io.ReadFull(resp.Body, got)
+				require.NoError(t, err)
+				require.Equal(t, "hello and", string(got))
+				source <- " on"
+				_, err = io.ReadFull(resp.Body, got[:3])
+				require.NoError(t, err)
+				require.Equal(t, " on", string(got[:3]))
+				close(source)
+				_, err = io.Copy(io.Discard, resp.Body)
+				require.NoError(t, err)
+				require.NoError(t, resp.Body.Close())
+				return
+			}
 		})
 	}
 }
@@ -194,7 +213,7 @@ func TestUpgradeOverTheNetwork(t *testing.T) {
 // Each event is there before the next is sent.
 func TestServerSentEventsAreNotBuffered(t *testing.T) {
 	noLeaks(t)
-	for _, protocol := range []string{"h1", "h2", "h2c"} {
+	for _, protocol := range allProtocols {
 		seen := make(chan struct{})
 		address, base := serve(t, protocol, func(w http.ResponseWriter, r *http.Request) {
 			w.Header().Set("Content-Type", "text/event-stream")
@@ -231,42 +250,40 @@ func TestServerSentEventsAreNotBuffered(t *testing.T) {
 // and one that it wants is.
 func TestExpectContinue(t *testing.T) {
 	noLeaks(t)
-	for _, protocol := range []string{"h1", "h2", "h2c"} {
+	for _, protocol := range allProtocols {
 		for _, wanted := range []bool{false, true} {
-			for name, open := range map[string]func(*testing.T, *http.Request, []byte) func() bool{
+			for name, open := range map[string]opener{
 				"GetBody": reopenedBody, "opaque": opaqueBody,
 			} {
 				t.Run(fmt.Sprintf("%s/wanted %v/%s", protocol, wanted, name), func(t *testing.T) {
-					var got atomic.Int64
-					var hits atomic.Int64
+					var got, hits atomic.Int64
 					address, base := serve(t, protocol, func(w http.ResponseWriter, r *http.Request) {
 						if hits.Add(1) == 1 || !wanted {
-							w.Header().Set("Connection", "close")
 							w.WriteHeader(503)
 							return
 						}
 						n, _ := io.Copy(io.Discard, r.Body)
-						got.Add(n)
+						got.Store(n)
 					})
-					base.ExpectContinueTimeout = time.Minute // it is the server that decides
+					base.ExpectContinueTimeout = time.Hour // it is the server that decides
+					counting := &countingBase{RoundTripper: base}
 					req, err := http.NewRequestWithContext(t.Context(), "PUT", address, nil)
 					require.NoError(t, err)
 					req.Header.Set("Expect", "100-continue")
 					closed := open(t, req, small)
 					untouched := &countedBody{trackedBody: trackedBody{ReadCloser: req.Body}}
 					req.Body = untouched
-					s := noWait()
-					resp, err := (&Transport{Base: base, Strategy: s}).RoundTrip(req)
+					resp, err := (&Transport{Base: counting, Strategy: noWait()}).RoundTrip(req)
 					require.NoError(t, err)
 					require.NoError(t, resp.Body.Close())
-					require.Eventually(t, closed, 5*time.Second, time.Millisecond)
+					eventually(t, closed, "the close of the request's body")
 					if wanted {
 						require.Equal(t, 200, resp.StatusCode)
 						require.EqualValues(t, len(small), got.Load())
 						return
 					}
 					require.Equal(t, 503, resp.StatusCode)
-					require.EqualValues(t, 3, hits.Load())
+					require.EqualValues(t, 3, counting.calls.Load())
 					require.Zero(t, untouched.read.Load(), "nobody asked for the body")
 				})
 			}
@@ -277,7 +294,7 @@ func TestExpectContinue(t *testing.T) {
 // Trailers arrive in both directions, also of a second attempt.
 func TestTrailersBothWays(t *testing.T) {
 	noLeaks(t)
-	for _, protocol := range []string{"h1", "h2", "h2c"} {
+	for _, protocol := range allProtocols {
 		var n atomic.Int64
 		address, base := serve(t, protocol, func(w http.ResponseWriter, r *http.Request) {
 			_, _ = io.Copy(io.Discard, r.Body)
@@ -304,7 +321,7 @@ func TestTrailersBothWays(t *testing.T) {
 				require.NoError(t, resp.Body.Close())
 				require.Equal(t, "42", resp.Trailer.Get("Echo"))
 				require.Equal(t, http.Header{"Sum": {"42"}}, req.Trailer)
-				require.Eventually(t, closed, 5*time.Second, time.Millisecond)
+				eventually(t, closed, "the close of the request's body")
 			})
 		}
 	}
@@ -319,7 +336,7 @@ func TestConnectThroughAProxy(t *testing.T) {
 			address, base := serve(t, "h2", func(w http.ResponseWriter, r *http.Request) {
 				_, _ = fmt.Fprint(w, r.Proto)
 			})
-			var connects atomic.Int64
+			var connects atomic.Int64 // net/http may make one to spare
 			proxy := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 				if r.Method != http.MethodConnect {
 					t.Errorf("the proxy got a %s", r.Method)
@@ -336,13 +353,14 @@ func TestConnectThroughAProxy(t *testing.T) {
 			base.Proxy, base.Protocols = http.ProxyURL(proxyURL), protocols(inside)
 			req, err := http.NewRequestWithContext(t.Context(), "GET", address, nil)
 			require.NoError(t, err)
-			resp, err := (&Transport{Base: base, Strategy: noWait()}).RoundTrip(req)
+			counting := &countingBase{RoundTripper: base}
+			resp, err := (&Transport{Base: counting, Strategy: noWait()}).RoundTrip(req)
 			require.NoError(t, err)
+			require.EqualValues(t, 2, counting.calls.Load())
 			proto, err := io.ReadAll(resp.Body)
 			require.NoError(t, err)
 			require.NoError(t, resp.Body.Close())
 			require.Equal(t, map[string]string{"h1": "HTTP/1.1", "h2": "HTTP/2.0"}[inside], string(proto))
-			require.EqualValues(t, 2, connects.Load())
 		})
 	}
 }

@@ -108,7 +108,7 @@ func Say(text string) Play {
 func SayAndReset(text string) Play {
 	return after(func(c *Conn) {
 		_, _ = io.WriteString(c, text)
-		_ = c.SetReadDeadline(time.Now().Add(20 * time.Millisecond))
+		_ = c.SetReadDeadline(time.Now().Add(5 * time.Millisecond))
 		_, _ = c.in.ReadByte()
 		c.Reset()
 	})

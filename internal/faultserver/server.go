@@ -35,12 +35,12 @@ type Server struct {
 	URL string
 
 	listener net.Listener
-	closed   string // an address where nobody listens
 	wg       sync.WaitGroup
 
 	mu    sync.Mutex
 	plays []Play
 	next  int // the play for the next connection
+	over  bool
 	conns []*Conn
 	got   []*Request
 }
@@ -72,9 +72,6 @@ type Conn struct {
 // Start opens the server. Like httptest's, it panics if it gets no port.
 func Start(plays ...Play) *Server {
 	s := &Server{plays: plays, listener: listen()}
-	gone := listen()
-	s.closed = gone.Addr().String()
-	_ = gone.Close()
 	s.URL = "http://" + s.listener.Addr().String()
 	s.wg.Go(s.accept)
 	return s
@@ -88,10 +85,27 @@ func listen() net.Listener {
 	return l
 }
 
+// deaf holds both ends of a connection. Nobody listens at the address of its first
+// end, and nobody else will while it is open.
+var deaf = sync.OnceValue(func() [2]net.Conn {
+	l := listen()
+	defer l.Close()
+	near, err := net.Dial("tcp", l.Addr().String())
+	if err != nil {
+		panic(err)
+	}
+	far, err := l.Accept()
+	if err != nil {
+		panic(err)
+	}
+	return [2]net.Conn{near, far}
+})
+
 // Close ends everything and waits for it.
 func (s *Server) Close() {
 	_ = s.listener.Close()
 	s.mu.Lock()
+	s.over = true
 	for _, c := range s.conns {
 		_ = c.Close()
 	}
@@ -105,7 +119,7 @@ func (s *Server) Dial(ctx context.Context, network, _ string) (net.Conn, error) 
 	address := s.listener.Addr().String()
 	s.mu.Lock()
 	if s.plays[s.turn()] == nil {
-		address = s.closed
+		address = deaf()[0].LocalAddr().String()
 		s.next++
 	}
 	s.mu.Unlock()
@@ -139,6 +153,11 @@ func (s *Server) accept() {
 			return
 		}
 		s.mu.Lock()
+		if s.over { // it came while we closed
+			s.mu.Unlock()
+			_ = conn.Close()
+			return
+		}
 		play := s.plays[s.turn()]
 		s.next++
 		c := &Conn{Conn: conn, Number: len(s.conns) + 1, server: s, in: bufio.NewReader(conn)}

@@ -1,0 +1,359 @@
+package retrip
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"flag"
+	"fmt"
+	"io"
+	"net/http"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/retrip-go/retrip/internal/faultserver"
+)
+
+var long = flag.Bool("long", false, "run the tests that repeat a race as often as the release asks for")
+
+// Servers that answer before they have read, never come to an end, or demand
+// the impossible; and sources of bodies that never give a byte. The faults that
+// follow a pattern are in fault_test.go.
+
+// An answer that comes while the body is on its way is where others corrupt:
+// the old attempt still reads what the new one sends.
+func TestEarlyAnswerTwoHundredTimes(t *testing.T) {
+	noLeaks(t)
+	times := 5
+	if *long {
+		times = 200
+	}
+	content := randomBytes(8<<20, 3)
+	for name, then := range map[string]faultserver.AfterEarly{
+		"kept alive": faultserver.KeepAlive, "Connection close": faultserver.HangUp,
+	} {
+		for _, b := range []bodyKind{
+			{name: "GetBody", open: inMemoryBody},
+			{name: "file", open: sameFile(t, content, 0)},
+			{name: "positioned file", open: sameFile(t, content, 12_345)},
+			{name: "opaque", open: opaqueBody},
+		} {
+			t.Run(name+"/"+b.name, func(t *testing.T) {
+				var met sync.Map
+				server := faultserver.Start(faultserver.Serve(func(c *faultserver.Conn, in *faultserver.Incoming) bool {
+					if _, again := met.LoadOrStore(in.Header.Get("Name"), true); !again {
+						return c.AnswerEarly(in, 503, 1, then)
+					}
+					if !c.ReceiveAll(in) {
+						return false
+					}
+					_, err := io.WriteString(c, faultserver.Response(200, "200"))
+					return err == nil
+				}))
+				defer server.Close()
+				transport := &Transport{Base: &http.Transport{}, Strategy: noWait(), ReplayBuffer: 8 << 20}
+				defer transport.CloseIdleConnections()
+				for i := range times {
+					putEarly(t, transport, server.URL, fmt.Sprint(i), content, b.open)
+				}
+				want, whole := sha256.Sum256(content), 0
+				for _, r := range server.Requests() {
+					if r.Whole {
+						whole++
+						require.Equal(t, want, r.Sum)
+					}
+				}
+				require.GreaterOrEqual(t, whole, times)
+			})
+		}
+	}
+}
+
+// putEarly makes a request that is answered early the first time. An opaque body
+// can then be sent again only if the Read of it that is under way ends within
+// sourceGrace, which a machine that has much else to do may not manage even in
+// memory: then the first outcome is the last, and we try again.
+func putEarly(t *testing.T, transport *Transport, url, name string, content []byte, open opener) {
+	t.Helper()
+	for try := 1; ; try++ {
+		req := requestTo(t, "PUT", url)
+		ctx, trace := WithTrace(req.Context())
+		req = req.WithContext(ctx)
+		req.Header.Set("Name", fmt.Sprint(name, ", try ", try))
+		closed := open(t, req, content)
+		_, opaque := req.Body.(*trackedBody)
+		status := 0
+		resp, err := transport.RoundTrip(req)
+		if err == nil {
+			status = resp.StatusCode
+			require.NoError(t, resp.Body.Close())
+		}
+		eventually(t, closed, "the close of the request's body")
+		if status == 200 {
+			return
+		}
+		require.Equal(t, BodyNotReplayable, lastOf(trace).Reason, "%d %v", status, err)
+		require.True(t, opaque && try < 10)
+	}
+}
+
+// The same under net/http's own server over HTTP/2, which ends the stream
+// behind its answer with RST_STREAM.
+func TestEarlyAnswerOverHTTP2(t *testing.T) {
+	noLeaks(t)
+	content := randomBytes(2<<20, 4) // above what the two of them keep in buffers
+	want := sha256.Sum256(content)
+	var met sync.Map
+	url, base := serve(t, "h2", func(w http.ResponseWriter, r *http.Request) {
+		if _, again := met.LoadOrStore(r.Header.Get("Name"), true); !again {
+			w.WriteHeader(503)
+			return
+		}
+		h := sha256.New()
+		if _, err := io.Copy(h, r.Body); err != nil {
+			panic(http.ErrAbortHandler) // and so the caller is not told of a success
+		}
+		if !bytes.Equal(h.Sum(nil), want[:]) {
+			t.Error("the server got another body")
+		}
+	})
+	transport := &Transport{Base: base, Strategy: noWait(), ReplayBuffer: 8 << 20}
+	for i := range 5 {
+		for kind, open := range map[string]opener{
+			"GetBody": inMemoryBody, "file": sameFile(t, content, 0),
+			"positioned file": sameFile(t, content, 12_345), "opaque": opaqueBody,
+		} {
+			putEarly(t, transport, url, fmt.Sprint(kind, i), content, open)
+		}
+	}
+}
+
+// A body whose source blocks, a pipe that nobody writes to, holds nobody:
+// neither under an early answer nor when the caller gives up.
+func TestBlockedSourceHoldsNobody(t *testing.T) {
+	noLeaks(t)
+	for _, protocol := range allProtocols {
+		for name, limit := range map[string]func(context.Context) (context.Context, context.CancelFunc){
+			"early answer": context.WithCancel,
+			"cancelled": func(ctx context.Context) (context.Context, context.CancelFunc) {
+				ctx, cancel := context.WithCancel(ctx)
+				time.AfterFunc(20*time.Millisecond, cancel)
+				return ctx, cancel
+			},
+			"deadline": func(ctx context.Context) (context.Context, context.CancelFunc) {
+				return context.WithTimeout(ctx, 20*time.Millisecond)
+			},
+		} {
+			for _, method := range []string{"PUT", "POST"} {
+				t.Run(protocol+"/"+name+"/"+method, func(t *testing.T) {
+					url, base := serve(t, protocol, func(w http.ResponseWriter, r *http.Request) {
+						if name == "early answer" {
+							_ = http.NewResponseController(w).EnableFullDuplex()
+							w.WriteHeader(503)
+							_ = http.NewResponseController(w).Flush()
+							return
+						}
+						_, _ = io.Copy(io.Discard, r.Body)
+					})
+					ctx, cancel := limit(t.Context())
+					defer cancel()
+					source, w := io.Pipe()
+					defer w.Close()
+					body := &trackedBody{ReadCloser: source}
+					req, err := http.NewRequestWithContext(ctx, method, url, body)
+					require.NoError(t, err)
+					done := make(chan struct{})
+					var status int
+					go func() {
+						defer close(done)
+						var resp *http.Response
+						if resp, err = (&Transport{Base: base}).RoundTrip(req); resp != nil {
+							status = resp.StatusCode
+							_ = resp.Body.Close()
+						}
+					}()
+					select {
+					case <-done:
+					case <-time.After(patience):
+						t.Fatal("RoundTrip hangs")
+					}
+					if name == "early answer" { // of the first attempt, or of one after it if it came before the first Read
+						require.NoError(t, err)
+						require.Equal(t, 503, status)
+					} else {
+						require.Error(t, err)
+					}
+					cancel()
+					eventually(t, func() bool { return body.closes() == 1 }, "the close of the request's body")
+				})
+			}
+		}
+	}
+}
+
+// An error's body that has no end, or stalls, keeps a retry for a moment only.
+// It is read no further than the limit, and closed.
+func TestErrorBodiesWithoutEnd(t *testing.T) {
+	noLeaks(t)
+	for _, protocol := range allProtocols {
+		for _, contentType := range []string{"text/plain", "application/json"} {
+			for _, stalls := range []bool{false, true} {
+				t.Run(fmt.Sprintf("%s/%s/stalls %v", protocol, contentType, stalls), func(t *testing.T) {
+					url, base := serve(t, protocol, func(w http.ResponseWriter, r *http.Request) {
+						if r.Header.Get("Attempt") == "2" {
+							return
+						}
+						w.Header().Set("Content-Type", contentType)
+						w.WriteHeader(503)
+						err := http.NewResponseController(w).Flush()
+						for err == nil && !stalls {
+							_, err = w.Write(small)
+						}
+						<-r.Context().Done()
+					})
+					counting := &countingBase{RoundTripper: base}
+					transport := &Transport{Base: counting, Strategy: noWait(), Prepare: func(req *http.Request, p Prep) error {
+						req.Header.Set("Attempt", fmt.Sprint(p.Number))
+						return nil
+					}}
+					begun := time.Now()
+					resp, err := get(t.Context(), redirected(transport, url))
+					require.NoError(t, err)
+					require.Equal(t, 200, resp.StatusCode)
+					require.Less(t, time.Since(begun), patience)
+					require.EqualValues(t, 2, counting.calls.Load())
+					counting.requireClosed(t, readAhead)
+
+					// Where the backoff would outlive the deadline, the answer comes before it.
+					s := Standard()
+					s.Backoff = Constant{Wait: time.Hour}
+					ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
+					defer cancel()
+					req, err := http.NewRequestWithContext(ctx, "GET", url, nil)
+					require.NoError(t, err)
+					resp, err = (&Transport{Base: counting, Strategy: s}).RoundTrip(req)
+					require.NoError(t, err)
+					require.Equal(t, 503, resp.StatusCode)
+					require.NoError(t, resp.Body.Close())
+					require.Less(t, time.Since(begun), 2*patience)
+				})
+			}
+		}
+	}
+}
+
+// Whatever a server writes into Retry-After, there is neither a hot loop nor
+// a wait above the cap.
+func TestRetryAfterFloods(t *testing.T) {
+	noLeaks(t)
+	const own = 2 * time.Millisecond
+	for value, hits := range map[string]int{
+		"9223372037": 1, "99999999999999999999": 1, "Fri, 31 Dec 9999 23:59:59 GMT": 1, "61": 1,
+		"-1": 3, "1e400": 3, "NaN": 3, "0": 3, "": 3, "Thu, 01 Jan 1970 00:00:00 GMT": 3,
+	} {
+		for _, lines := range []int{1, 200} {
+			for _, status := range []int{429, 503} {
+				t.Run(fmt.Sprintf("%q, %d times, %d", value, lines, status), func(t *testing.T) {
+					url, base := serve(t, "h1", func(w http.ResponseWriter, _ *http.Request) {
+						for range lines {
+							w.Header().Add("Retry-After", value)
+						}
+						w.WriteHeader(status)
+					})
+					s := Standard()
+					s.Backoff, s.ThrottleBackoff = Constant{Wait: own}, nil
+					ctx, trace := WithTrace(t.Context())
+					begun := time.Now()
+					resp, err := get(ctx, redirected(&Transport{Base: base, Strategy: s}, url))
+					require.NoError(t, err)
+					require.Equal(t, status, resp.StatusCode)
+					require.Less(t, time.Since(begun), patience)
+					events := trace.Trips()[0]
+					require.Len(t, events, hits)
+					for _, e := range events[:hits-1] {
+						require.Equal(t, own, e.Wait)
+					}
+					if hits == 1 {
+						require.Equal(t, WaitOverCap, events[0].Reason)
+					}
+				})
+			}
+		}
+	}
+}
+
+// A server that allows one stream at a time fails nothing: net/http opens more
+// connections, or sends a stream again that was not processed.
+func TestMaxConcurrentStreams(t *testing.T) {
+	noLeaks(t)
+	server := faultserver.Start(faultserver.HTTP2{MaxStreams: 1, Whole: func(s *faultserver.Stream) { s.Answer(200) }}.Play)
+	defer server.Close()
+	base := &http.Transport{Protocols: protocols("h2c")}
+	defer base.CloseIdleConnections()
+	counting := &countingBase{RoundTripper: base}
+	transport := &Transport{Base: counting, Strategy: noWait(), ReplayBuffer: tableBuffer}
+	var wg sync.WaitGroup
+	var closed []func() bool
+	for i := range 16 {
+		req := requestTo(t, "POST", server.URL)
+		closed = append(closed, []opener{opaqueBody, inMemoryBody}[i%2](t, req, small))
+		wg.Go(func() {
+			resp, err := transport.RoundTrip(req)
+			if err != nil || resp.StatusCode != 200 {
+				t.Error(resp, err)
+				return
+			}
+			_ = resp.Body.Close()
+		})
+	}
+	wg.Wait()
+	for _, closed := range closed {
+		eventually(t, closed, "the close of a request's body")
+	}
+	require.EqualValues(t, 16, counting.calls.Load())
+	whole := 0
+	for _, r := range server.Requests() {
+		if r.Whole {
+			whole++
+			require.Equal(t, sha256.Sum256(small), r.Sum)
+		}
+	}
+	require.GreaterOrEqual(t, whole, 16)
+}
+
+// net/http replays a stream that the server did not process, and on the way
+// opens a copy of the body that it neither reads nor closes
+// (http2shouldRetryRequest in h2_bundle.go). That copy keeps nothing open, and
+// takes nothing from the body that is sent.
+func TestForgottenCopyKeepsNothingOpen(t *testing.T) {
+	noLeaks(t)
+	for name, strike := range map[string]func(*faultserver.Stream){
+		"GOAWAY":         func(s *faultserver.Stream) { s.GoAway(0, faultserver.NoError) },
+		"PROTOCOL_ERROR": func(s *faultserver.Stream) { s.Reset(faultserver.ProtocolError) },
+	} {
+		for kind, open := range map[string]opener{"file": fileBody(0), "opaque": opaqueBody, "own GetBody": reopenedBody} {
+			t.Run(name+"/"+kind, func(t *testing.T) {
+				server := faultserver.Start(faultserver.HTTP2{Whole: func(s *faultserver.Stream) {
+					if s.Nth == 1 {
+						strike(s)
+					} else {
+						s.Answer(200)
+					}
+				}}.Play)
+				defer server.Close()
+				base := &http.Transport{Protocols: protocols("h2c")}
+				defer base.CloseIdleConnections()
+				req := requestTo(t, "PUT", server.URL)
+				closed := open(t, req, small)
+				resp, err := (&Transport{Base: base, Strategy: noWait()}).RoundTrip(req)
+				require.NoError(t, err)
+				require.Equal(t, 200, resp.StatusCode)
+				require.NoError(t, resp.Body.Close())
+				eventually(t, closed, "the close of what we were given or opened")
+			})
+		}
+	}
+}
