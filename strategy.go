@@ -16,6 +16,9 @@ import (
 // checks that keep a request from being corrupted, duplicated or late are the
 // Transport's and stay.
 //
+// A part of your own may have a method String() string, which is printed, and a
+// method Validate() error, which Transport.Validate asks: "is …: use …".
+//
 // Take one from a mode (Standard, Legacy, Adaptive, …), change what you want
 // to change, and don't change it once a request has used it. A Strategy may
 // serve many requests, Transports and goroutines at once; who shares it shares
@@ -279,8 +282,8 @@ func (s *Strategy) tokens() int {
 	return -1
 }
 
-// check finds settings that make no sense. The built-in parts check
-// themselves; a part of the user's own is only looked at for nil.
+// check finds settings that make no sense. The built-in parts check themselves,
+// and parts of the user's own if they have a method Validate() error.
 func (s *Strategy) check(name string) error {
 	if s == nil {
 		return fmt.Errorf("%s is nil: use Standard() or another mode", name)
@@ -294,6 +297,10 @@ func (s *Strategy) check(name string) error {
 			report(field, "is nil: set it, or take a strategy from Standard() or another mode")
 		} else if p, ok := part.(interface{ check() error }); ok {
 			if err := p.check(); err != nil {
+				report(field, "%v", err)
+			}
+		} else if p, ok := part.(interface{ Validate() error }); ok {
+			if err := p.Validate(); err != nil {
 				report(field, "%v", err)
 			}
 		}
