@@ -1,0 +1,133 @@
+// Openai asks a server that fails as OpenAI's API may, with openai-go over
+// retrip. It needs no network but loopback.
+//
+//	go run .
+//
+// Plug retrip in with option.WithHTTPClient and the strategy services.OpenAI,
+// and switch openai-go's own retries off with option.WithMaxRetries(0): they are
+// on by default, two of them. Left on, they add to ours; they would multiply if
+// openai-go did not number its attempts, which retrip sees. (anthropic-sdk-go
+// and other SDKs made by Stainless have the same two options.)
+//
+// The strategy repeats every POST, as openai-go's own retries do: to ask again
+// costs tokens but does no harm. A server that knows whether to try again, and
+// when, says so in x-should-retry and retry-after-ms. A streamed answer is
+// handed on as it comes; if it breaks off half-way, that is for the caller to
+// see.
+//
+// option.WithRequestTimeout bounds an attempt of openai-go's, which now holds
+// all of ours and their waits; Transport.AttemptTimeout bounds one of ours.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"time"
+
+	"github.com/openai/openai-go/v3"
+	"github.com/openai/openai-go/v3/option"
+
+	"github.com/retrip-go/retrip"
+	"github.com/retrip-go/retrip/internal/faultlayer"
+	"github.com/retrip-go/retrip/services"
+)
+
+func main() {
+	if err := run(os.Stdout); err != nil {
+		fmt.Fprintln(os.Stderr, "openai:", err)
+		os.Exit(1)
+	}
+}
+
+// newClient is all there is to set up. Against OpenAI itself, leave out the
+// base URL.
+func newClient(url string, transport http.RoundTripper, more ...option.RequestOption) openai.Client {
+	return openai.NewClient(append([]option.RequestOption{
+		option.WithHTTPClient(&http.Client{Transport: transport}),
+		option.WithMaxRetries(0),
+		option.WithBaseURL(url + "/v1/"),
+		option.WithAPIKey("example"),
+	}, more...)...)
+}
+
+// strategy is OpenAI's, in a hurry: the server is ours.
+func strategy() *retrip.Strategy {
+	s := services.OpenAI()
+	s.Backoff = retrip.FullJitter{Base: 20 * time.Millisecond, Cap: time.Second}
+	s.ThrottleBackoff = nil // as Backoff
+	return s
+}
+
+// run makes calls that meet trouble, and prints what became of each.
+func run(w io.Writer) error {
+	server := newServer()
+	defer server.Close()
+	transport := &retrip.Transport{Strategy: strategy(), Observe: show(w)}
+	defer transport.CloseIdleConnections()
+	client := newClient(server.URL, transport)
+	ctx := context.Background()
+
+	trouble := []struct {
+		title string
+		fault faultlayer.Fault
+	}{
+		{"among too many: the server says when to come back", answer(429, "Retry-After-Ms", "30")},
+		{"while the server is overloaded", answer(503)},
+		{"that the server could not take, but says to try again", answer(400, "X-Should-Retry", "true")},
+		{"that failed, and the server says not to try again", answer(500, "X-Should-Retry", "false")},
+	}
+	for _, t := range trouble {
+		fmt.Fprintf(w, "Question %s:\n", t.title)
+		server.faults.Fail(nil, t.fault)
+		completion, err := client.Chat.Completions.New(ctx, question("Say hello."))
+		failure := new(openai.Error)
+		switch {
+		case err == nil:
+			fmt.Fprintf(w, "  returned: %q\n", completion.Choices[0].Message.Content)
+		case errors.As(err, &failure):
+			fmt.Fprintf(w, "  returned: %d %s\n", failure.StatusCode, failure.Code)
+		default:
+			return err
+		}
+	}
+
+	fmt.Fprintln(w, "Question whose answer is streamed:")
+	server.faults.Fail(nil, answer(503))
+	stream := client.Chat.Completions.NewStreaming(ctx, question("Count."))
+	defer stream.Close()
+	fmt.Fprint(w, "  returned:")
+	for stream.Next() {
+		fmt.Fprintf(w, " %q", stream.Current().Choices[0].Delta.Content)
+	}
+	if err := stream.Err(); err != nil {
+		return err
+	}
+	_, err := fmt.Fprintf(w, "\n%d calls, %d requests.\n", len(trouble)+1, server.requests.Load())
+	return err
+}
+
+func question(text string) openai.ChatCompletionNewParams {
+	return openai.ChatCompletionNewParams{
+		Model:    "example",
+		Messages: []openai.ChatCompletionMessageParamUnion{openai.UserMessage(text)},
+	}
+}
+
+// show prints each attempt and what follows from it.
+func show(w io.Writer) func(retrip.Event) {
+	return func(e retrip.Event) {
+		next := "done"
+		switch {
+		case !e.Final:
+			next = fmt.Sprintf("again in %v (%s)", e.Wait.Round(time.Millisecond), e.WaitFrom)
+		case e.Reason != 0:
+			next = fmt.Sprintf("stop: %v", e.Reason)
+		}
+		fmt.Fprintf(w, "  %s attempt %d: %d %s%s, %v, %s\n", e.Request.Method, e.Attempt,
+			e.Status, http.StatusText(e.Status), e.ErrorKind(), e.Class, next)
+	}
+}

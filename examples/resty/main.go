@@ -1,0 +1,105 @@
+// Resty keeps notes on a server that fails, with resty v2 over retrip. It needs
+// no network but loopback.
+//
+//	go run .
+//
+// Plug retrip in with SetTransport. resty's own retries are off unless you ask
+// for them; SetRetryCount(0) says so aloud. Left on, they multiply, and they
+// repeat a POST after any error, also where retrip had refused to for fear of
+// doing it twice.
+//
+// What resty would set on an *http.Transport (SetProxy, SetTLSClientConfig,
+// certificates) is now to be set on retrip's Base. resty itself reads a body
+// that is an io.Reader into memory before it sends it, so that any body can be
+// sent again, and a very large one had better go round resty.
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"time"
+
+	"github.com/go-resty/resty/v2"
+
+	"github.com/retrip-go/retrip"
+	"github.com/retrip-go/retrip/internal/faultlayer"
+)
+
+func main() {
+	if err := run(os.Stdout); err != nil {
+		fmt.Fprintln(os.Stderr, "resty:", err)
+		os.Exit(1)
+	}
+}
+
+// newClient is all there is to set up.
+func newClient(url string, transport http.RoundTripper) *resty.Client {
+	return resty.New().SetBaseURL(url).SetTransport(transport).SetRetryCount(0)
+}
+
+// strategy is the standard mode, in a hurry: the server is ours.
+func strategy() *retrip.Strategy {
+	s := retrip.Standard()
+	s.Backoff = retrip.FullJitter{Base: 20 * time.Millisecond, Cap: time.Second}
+	s.ThrottleBackoff = nil // as Backoff
+	return s
+}
+
+// run makes requests that meet trouble, and prints what became of each.
+func run(w io.Writer) error {
+	server := newServer()
+	defer server.Close()
+	transport := &retrip.Transport{Strategy: strategy(), Observe: show(w)}
+	defer transport.CloseIdleConnections()
+	client := newClient(server.URL, transport)
+	ctx := context.Background()
+	overloaded, throttled := faultlayer.Answer(503, "busy"), faultlayer.Answer(429, "slowly")
+
+	calls := []struct {
+		title  string
+		send   func(path string) (*resty.Response, error)
+		path   string
+		faults []faultlayer.Fault
+	}{
+		{"POST that was throttled, so not processed",
+			client.R().SetBody(note{"milk"}).Post, "/notes", []faultlayer.Fault{throttled}},
+		{"GET of an overloaded server",
+			client.R().Get, "/notes/1", []faultlayer.Fault{overloaded, overloaded}},
+		{"POST that failed, perhaps after it had its effect: not sent twice",
+			client.R().SetBody(note{"eggs"}).Post, "/notes", []faultlayer.Fault{overloaded}},
+		{"POST that may be sent twice, we say",
+			client.R().SetContext(retrip.WithIdempotent(ctx)).SetBody(note{"eggs"}).Post, "/notes", []faultlayer.Fault{overloaded}},
+		{"GET whose connection, used before, breaks: net/http itself sends it again, below retrip",
+			client.R().Get, "/notes/2", []faultlayer.Fault{faultlayer.Reset}},
+	}
+	for _, call := range calls {
+		fmt.Fprintf(w, "%s:\n", call.title)
+		before := server.requests.Load()
+		server.faults.Fail(nil, call.faults...)
+		resp, err := call.send(call.path)
+		if err != nil {
+			return err
+		}
+		fmt.Fprintf(w, "  returned: %s, %s, requests: %d\n", resp.Status(), resp.Body(), server.requests.Load()-before)
+	}
+	_, err := fmt.Fprintf(w, "%d calls, %d requests, %d notes.\n", len(calls), server.requests.Load(), server.count())
+	return err
+}
+
+// show prints each attempt and what follows from it.
+func show(w io.Writer) func(retrip.Event) {
+	return func(e retrip.Event) {
+		next := "done"
+		switch {
+		case !e.Final:
+			next = fmt.Sprintf("again in %v (%s)", e.Wait.Round(time.Millisecond), e.WaitFrom)
+		case e.Reason != 0:
+			next = fmt.Sprintf("stop: %v", e.Reason)
+		}
+		fmt.Fprintf(w, "  %s attempt %d: %d %s%s, %v, %s\n", e.Request.Method, e.Attempt,
+			e.Status, http.StatusText(e.Status), e.ErrorKind(), e.Class, next)
+	}
+}
