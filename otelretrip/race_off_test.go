@@ -1,0 +1,5 @@
+//go:build !race
+
+package otelretrip
+
+const raceEnabled = false
