@@ -154,6 +154,13 @@ func (e *AttemptTimeoutError) Timeout() bool { return true }
 // Temporary returns true.
 func (e *AttemptTimeoutError) Temporary() bool { return true }
 
+// limiterError tells of a wait for the limiter that is too long.
+type limiterError struct{ asked, waited time.Duration }
+
+func (e *limiterError) Error() string {
+	return fmt.Sprintf("the send-rate limiter asked for %v after a wait of %v", e.asked, e.waited)
+}
+
 // baseError tells of a base that broke the RoundTripper contract, so that
 // nothing is known of the attempt.
 type baseError struct{ text string }

@@ -147,6 +147,7 @@ func errorKind(err error) string {
 		op          *net.OpError
 		errno       syscall.Errno
 		certificate *tls.CertificateVerificationError
+		limited     *limiterError
 	)
 	switch {
 	case err == nil:
@@ -161,6 +162,8 @@ func errorKind(err error) string {
 		return "dns"
 	case errors.As(err, &certificate):
 		return "certificate"
+	case errors.As(err, &limited):
+		return "limiter"
 	case errors.As(err, &op) && errors.As(op, &errno):
 		return op.Op + ": " + errno.Error() // "read: connection reset by peer"
 	case errors.As(err, &op):

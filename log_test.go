@@ -121,6 +121,7 @@ func TestErrorKinds(t *testing.T) {
 	require.Equal(t, "cancelled", errorKind(&wrapped{"", context.Canceled}))
 	require.Equal(t, "deadline exceeded", errorKind(context.DeadlineExceeded))
 	require.Equal(t, "timeout", errorKind(&AttemptTimeoutError{time.Second}))
+	require.Equal(t, "limiter", errorKind(&limiterError{}))
 	require.Equal(t, "dns", errorKind(&net.OpError{Op: "dial", Err: &net.DNSError{}}))
 	require.Equal(t, "read: connection reset by peer", errorKind(&net.OpError{Op: "read", Err: syscall.ECONNRESET}))
 	require.Equal(t, "connection reset by peer", errorKind(syscall.ECONNRESET))

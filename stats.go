@@ -30,8 +30,9 @@ type KeyStats struct {
 	// Prepare, and for requests that bring a strategy of their own.
 	Key string
 	Stats
-	// Tokens is what the quota has, or -1 if it does not say.
-	Tokens int
+	// Tokens is what the quota has, and Capacity what it has when it is full; -1
+	// if it does not say.
+	Tokens, Capacity int
 	// Limiter is the send-rate limiter's state, zero if there is none.
 	Limiter LimiterState
 	// Skew is how far the server's clock is ahead of ours, as far as known.
@@ -161,7 +162,7 @@ func (s *Stats) add(other Stats) {
 }
 
 func (e *entry) stats() KeyStats {
-	k := KeyStats{Key: e.key, Tokens: -1, Skew: e.skew.offset()}
+	k := KeyStats{Key: e.key, Tokens: -1, Capacity: -1, Skew: e.skew.offset()}
 	if c := e.counts.Load(); c != nil {
 		k.Stats = c.stats()
 	} else {
@@ -169,6 +170,9 @@ func (e *entry) stats() KeyStats {
 	}
 	if e.policy.err == nil && e.policy.Strategy != nil {
 		k.Tokens = e.policy.tokens()
+		if q, ok := e.policy.Quota.(interface{ Capacity() int }); ok {
+			k.Capacity = q.Capacity()
+		}
 	}
 	if e.policy.limiter != nil {
 		k.Limiter = e.policy.limiter.State()

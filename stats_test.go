@@ -65,6 +65,7 @@ func TestStats(t *testing.T) {
 			require.Equal(t, stats, have[host].Stats, host)
 		}
 		require.Equal(t, 490, have["sick"].Tokens)
+		require.Equal(t, 500, have["sick"].Capacity)
 		require.Equal(t, 495, have["recovers"].Tokens)
 		require.True(t, have["recovers"].Limiter.Enabled)
 		require.False(t, have["sick"].Limiter.Enabled)

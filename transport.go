@@ -318,7 +318,7 @@ func (c *call) queue(p *place, joined time.Duration) (Reason, error) {
 		if reason != 0 {
 			limiter.leave(p)
 			c.delay, c.from = expected, "limiter"
-			return reason, fmt.Errorf("the send-rate limiter asked for %v after a wait of %v", expected, now-joined)
+			return reason, &limiterError{expected, now - joined}
 		}
 		if err := pause(c.attempt.Request, wait, p.wake); err != nil {
 			limiter.leave(p)
