@@ -191,7 +191,7 @@ func (c *call) schedule() Reason {
 	case s.MaxAdmitWait > 0 && queued-c.delay > s.MaxAdmitWait:
 		c.delay, c.from = queued, "limiter"
 		return WaitOverCap
-	case c.outlivesDeadline(max(c.delay-time.Since(a.Done), queued)):
+	case c.outlivesDeadline(c.delay, a.Done), c.outlivesDeadline(queued, time.Time{}):
 		if queued > c.delay {
 			c.delay, c.from = queued, "limiter"
 		}
@@ -200,7 +200,16 @@ func (c *call) schedule() Reason {
 	return 0
 }
 
-func (c *call) outlivesDeadline(wait time.Duration) bool {
+// outlivesDeadline reports whether a wait that began at a time, or begins now if
+// that is zero, would end too late.
+func (c *call) outlivesDeadline(wait time.Duration, from time.Time) bool {
 	deadline, ok := c.ctx.Deadline()
-	return ok && wait >= time.Until(deadline)
+	if !ok {
+		return false
+	}
+	now := time.Now()
+	if !from.IsZero() {
+		wait -= now.Sub(from)
+	}
+	return wait >= deadline.Sub(now)
 }

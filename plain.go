@@ -1,6 +1,9 @@
 package retrip
 
-import "net/http"
+import (
+	"net/http"
+	"strings"
+)
 
 // sendPlain makes the first attempt of a plain request: one that nobody wants
 // prepared, timed or observed, whose context says nothing about it and whose
@@ -22,6 +25,11 @@ func (t *Transport) sendPlain(req *http.Request) (*entry, *http.Response, error)
 	}
 	resp, err := t.base.RoundTrip(req)
 	return e, resp, err
+}
+
+// mayBeXML is a first look, for which few other types of content pass.
+func mayBeXML(resp *http.Response) bool {
+	return strings.ContainsAny(headerValue(resp.Header, "Content-Type"), "xX")
 }
 
 // plainSuccess takes note of a plain request that succeeded at once.

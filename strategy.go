@@ -135,11 +135,11 @@ func describe(part any) string {
 
 // A policy is a strategy that was looked at before its first use.
 type policy struct {
-	// Nothing but a Bucket and a Limiter cares for a success, and these are here
-	// at hand, each perhaps nil.
-	plain   bool
-	bucket  *Bucket
-	limiter *Limiter
+	// Nothing but a Bucket and a Limiter cares for a success, which are here at
+	// hand, each perhaps nil; and if xml, S3Errors for one in XML.
+	plain, xml bool
+	bucket     *Bucket
+	limiter    *Limiter
 
 	*Strategy
 	err error // why it can't be used, or nil
@@ -161,7 +161,8 @@ func newPolicy(s *Strategy, name string) policy {
 		p.limiter = l
 	}
 	p.bucket, p.plain = s.Quota.(*Bucket)
-	p.plain = (p.plain || s.Quota == nil) && len(p.onSuccess) == 0 && p.limiter == s.Limiter
+	p.xml = len(p.onSuccess) == 1 && p.onSuccess[0] == Classifier(s3Errors{})
+	p.plain = (p.plain || s.Quota == nil) && (p.xml || len(p.onSuccess) == 0) && p.limiter == s.Limiter
 	return p
 }
 

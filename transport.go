@@ -112,7 +112,7 @@ func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 		c := call{t: t, attempt: Attempt{Request: req}}
 		return c.travel()
 	}
-	if err == nil && resp != nil && resp.StatusCode < 400 {
+	if err == nil && resp != nil && resp.StatusCode < 400 && !(e.policy.xml && mayBeXML(resp)) {
 		t.plainSuccess(e)
 		return resp, nil
 	}
@@ -312,7 +312,7 @@ func (c *call) queue(p *place, joined time.Duration) (Reason, error) {
 				wait = left
 			}
 		}
-		if c.outlivesDeadline(expected) {
+		if c.outlivesDeadline(expected, time.Time{}) {
 			reason = WaitOverDeadline
 		}
 		if reason != 0 {
