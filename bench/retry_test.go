@@ -1,0 +1,105 @@
+package bench
+
+import (
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync/atomic"
+	"testing"
+)
+
+// BenchmarkRetry is a request that is answered 503 and at once sent again. Bare
+// are the two attempts alone.
+func BenchmarkRetry(b *testing.B) {
+	for _, p := range peers[1:] {
+		b.Run("peer="+p.name, func(b *testing.B) {
+			base, ourBase := newFlaky(), newFlaky()
+			rt := p.wrap(b, base, 0)
+			sent := 0
+			request := newShot(b, "none", 0).Request
+			load := func() *http.Request {
+				sent++
+				return request
+			}
+			attempt := sending(b, canned{}, newShot(b, "none", 0).load)
+			compare(b, rt,
+				sending(b, rt, load),
+				lane{func() { attempt.do(); attempt.do() }, 1},
+				sending(b, ours(b, ourBase), newShot(b, "none", 0).load),
+			)
+			if base.n != 2*sent {
+				b.Fatalf("%d attempts at %d requests", base.n, sent)
+			}
+		})
+	}
+}
+
+// BenchmarkConnections counts what 100 such requests, one after the other, open
+// over HTTP/1.1. The 503 has a page of 2 KiB, as a proxy's might.
+func BenchmarkConnections(b *testing.B) {
+	page := strings.Repeat("unavailable ", 2<<10/12)
+	for _, p := range libraries()[1:] {
+		b.Run("peer="+p.name, func(b *testing.B) {
+			var opened, n atomic.Int64
+			server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+				if n.Add(1)%2 == 1 {
+					http.Error(w, page, http.StatusServiceUnavailable)
+				}
+			}))
+			server.Config.ConnState = func(_ net.Conn, state http.ConnState) {
+				if state == http.StateNew {
+					opened.Add(1)
+				}
+			}
+			server.Start()
+			defer server.Close()
+			rt := p.wrap(b, server.Client().Transport, 0)
+			for b.Loop() {
+				server.Client().CloseIdleConnections()
+				for range 100 {
+					if status := fetch(b, rt, server.URL); status != 200 {
+						b.Fatal(status)
+					}
+				}
+			}
+			b.ReportMetric(float64(opened.Load())/float64(b.N), "conns")
+		})
+	}
+}
+
+// BenchmarkLoopback is a request over the network that there always is, all
+// over the same connection.
+func BenchmarkLoopback(b *testing.B) {
+	for _, proto := range []string{"h1", "h2"} {
+		for _, p := range libraries() {
+			b.Run("proto="+proto+"/peer="+p.name, func(b *testing.B) {
+				server, base := serve(b, proto, func(w http.ResponseWriter, _ *http.Request) {
+					_, _ = w.Write([]byte("answer"))
+				})
+				fetching := func(rt http.RoundTripper) lane {
+					return lane{func() { fetch(b, rt, server.URL) }, 1}
+				}
+				rt := p.wrap(b, base, 0)
+				compare(b, rt, fetching(rt), fetching(base), fetching(ours(b, base)))
+			})
+		}
+	}
+}
+
+func fetch(b *testing.B, rt http.RoundTripper, url string) (status int) {
+	req, err := http.NewRequest("GET", url, nil)
+	if err != nil {
+		b.Fatal(err)
+	}
+	resp, err := rt.RoundTrip(req)
+	if err != nil {
+		b.Fatal(err)
+	}
+	if _, err := io.Copy(io.Discard, resp.Body); err != nil {
+		b.Fatal(err)
+	}
+	_ = resp.Body.Close() // read to its end
+	return resp.StatusCode
+}
