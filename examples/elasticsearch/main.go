@@ -1,0 +1,139 @@
+// Elasticsearch indexes and searches documents with go-elasticsearch over
+// retrip, at a cluster that is overloaded and behind a proxy that fails. It
+// needs no network but loopback.
+//
+//	go run .
+//
+// Plug retrip in as the transport and switch the client's own retries off
+// (Config.Transport and Config.DisableRetry are the same, but deprecated). Left
+// on, they would make up to 4 × 3 requests of one call, and they repeat every
+// request after 502, 503 and 504, without a wait and whatever it may have done:
+// a bulk without ids is then in the index twice. What they have that retrip does
+// not is the next node: to choose among several is the client's part, or a load
+// balancer's.
+//
+// A POST says nothing of itself. retrip repeats one that was certainly not
+// processed, as after a 429; after a 503 it does if the call says that it may
+// (WithIdempotent), as a search does, and a bulk in which every action has an id.
+//
+// The client checks that it speaks to Elasticsearch, by a header of the first
+// answer with a 2xx status. That a proxy's 503 before it has none is no matter.
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"time"
+
+	"github.com/elastic/elastic-transport-go/v8/elastictransport"
+	"github.com/elastic/go-elasticsearch/v9"
+	"github.com/retrip-go/retrip"
+	"github.com/retrip-go/retrip/internal/faultlayer"
+)
+
+func main() {
+	if err := run(os.Stdout); err != nil {
+		fmt.Fprintln(os.Stderr, "elasticsearch:", err)
+		os.Exit(1)
+	}
+}
+
+// newClient is all there is to set up. Certificates (WithCACert and its like)
+// belong to the TLSClientConfig of retrip's Base: the client would only accept
+// them with an *http.Transport.
+func newClient(url string, t *retrip.Transport) (*elasticsearch.Client, error) {
+	return elasticsearch.New(
+		elasticsearch.WithAddresses(url),
+		elasticsearch.WithAPIKey("ZHVtbXk6a2V5"), // "dummy:key"
+		elasticsearch.WithTransportOptions(
+			elastictransport.WithTransport(t),
+			elastictransport.WithDisableRetry(),
+		),
+	)
+}
+
+func newTransport() *retrip.Transport {
+	s := retrip.Standard()
+	// Standard waits a second after throttling; a demonstration has less time.
+	s.Backoff, s.ThrottleBackoff = retrip.FullJitter{Base: 2 * time.Millisecond, Cap: 10 * time.Millisecond}, nil
+	return &retrip.Transport{Strategy: s}
+}
+
+// run plays all scenes and prints what happened to w.
+func run(w io.Writer) error {
+	cluster := newCluster()
+	defer cluster.Close()
+	t := newTransport()
+	defer t.CloseIdleConnections()
+	client, err := newClient(cluster.URL, t)
+	if err != nil {
+		return err
+	}
+
+	var total tally
+	for _, s := range scenes {
+		cluster.faults.Reset()
+		cluster.faults.Fail(nil, s.faults...)
+		ctx, trace := retrip.WithTrace(context.Background())
+		if s.idempotent {
+			ctx = retrip.WithIdempotent(ctx)
+		}
+		res, err := s.call(ctx, client)
+		if err != nil {
+			return fmt.Errorf("%s: %w", s.title, err)
+		}
+		if err := total.report(w, s.title, trace.Trips(), cluster.hits()); err != nil {
+			return err
+		}
+		if _, err := fmt.Fprintf(w, "  returned: %d %s\n\n", res.status, http.StatusText(res.status)); err != nil {
+			return err
+		}
+	}
+	_, err = fmt.Fprintln(w, total)
+	return err
+}
+
+// A scene is a call, and what goes wrong while it is made.
+type scene struct {
+	title      string
+	faults     []faultlayer.Fault
+	idempotent bool
+	call       call
+}
+
+var scenes = []scene{{
+	title:  "Index with an id, a PUT: the proxy finds no node",
+	faults: []faultlayer.Fault{noNode, noNode},
+	call:   index("1", "coffee"),
+}, {
+	// retrip keeps what it reads of a body that can't be reopened.
+	title:  "Index from a stream: the connection breaks when all is sent",
+	faults: []faultlayer.Fault{hangUp},
+	call:   indexStream("2", "tea"),
+}, {
+	title:  "Bulk, a POST: the cluster rejects it, so that it did nothing",
+	faults: []faultlayer.Fault{rejected, rejected},
+	call:   bulk("water", "milk"),
+}, {
+	title:  "Bulk: the proxy lost it, perhaps when it was done",
+	faults: []faultlayer.Fault{noNode},
+	call:   bulk("water", "milk"),
+}, {
+	title:      "Bulk, declared idempotent since each action has its id",
+	faults:     []faultlayer.Fault{noNode},
+	idempotent: true,
+	call:       bulk("water", "milk"),
+}, {
+	title:      "Search, a POST that may be repeated: rejected, then lost",
+	faults:     []faultlayer.Fault{rejected, noNode},
+	idempotent: true,
+	call:       search,
+}, {
+	// retrip sees one attempt, the cluster two.
+	title:  "Get: a kept connection breaks, and net/http itself repeats the GET",
+	faults: []faultlayer.Fault{hangUp},
+	call:   get("1"),
+}}

@@ -1,0 +1,53 @@
+package main
+
+import (
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"sync"
+
+	"github.com/johannesboyne/gofakes3"
+	"github.com/johannesboyne/gofakes3/backend/s3mem"
+	"github.com/retrip-go/retrip/internal/faultlayer"
+)
+
+// A storage is an S3 server that keeps its objects in memory, with a layer of
+// faults before it.
+type storage struct {
+	*httptest.Server
+	faults  *faultlayer.Layer
+	serving sync.WaitGroup
+}
+
+func newStorage() (*storage, error) {
+	memory := s3mem.New()
+	if err := memory.CreateBucket(bucket); err != nil {
+		return nil, err
+	}
+	s := &storage{faults: faultlayer.New(gofakes3.New(memory).Server())}
+	s.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		s.serving.Add(1)
+		defer s.serving.Done()
+		s.faults.ServeHTTP(w, r)
+	}))
+	return s, nil
+}
+
+// hits returns the requests so far. It waits for the server to be done with
+// them: a client may be earlier, with the last byte in its hand.
+func (s *storage) hits() []faultlayer.Hit {
+	s.serving.Wait()
+	return s.faults.Hits()
+}
+
+// slowDown is how S3 throttles.
+var slowDown = faultlayer.Answer(http.StatusServiceUnavailable,
+	`<?xml version="1.0" encoding="UTF-8"?>
+<Error><Code>SlowDown</Code><Message>Please reduce your request rate.</Message></Error>`,
+	"Content-Type", "application/xml")
+
+// hangUp takes the request, and ends the connection without an answer.
+func hangUp(_ http.ResponseWriter, r *http.Request) {
+	_, _ = io.Copy(io.Discard, r.Body)
+	panic(http.ErrAbortHandler)
+}
