@@ -1,0 +1,152 @@
+// Gcs stores objects in Google Cloud Storage and reads them, with Google's
+// client over retrip. The server is busy, answers early, hangs up and breaks
+// off; it is fake-gcs-server, and needs no network but loopback.
+//
+//	go run .
+//
+// Plug retrip in with option.WithHTTPClient. Google's credentials then go around
+// it: google.golang.org/api/transport/http.NewTransport(ctx, t, options...) is
+// the client's Transport. Switch the client's own retries off, which know no end
+// but the context's. RetryNever does not: the chunks of a resumable upload are
+// sent again for 32 seconds in any case, unless a function says that no error is
+// worth it.
+//
+// All uploads are POSTs, which retrip does not repeat by itself after a 503.
+// Here the call says that it may, since to write the same object twice is as
+// good as once. Say it where that is true: if the bucket keeps versions, or
+// others write the object too, better set a precondition (Conditions), so that
+// the second time fails. To send a chunk of a resumable upload again is what the
+// client itself would do.
+//
+// What the client does above its requests stays its own: it asks for the rest of
+// an object that broke off while it was read, and retrip sends that request
+// again if need be.
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"strings"
+	"time"
+
+	"cloud.google.com/go/storage"
+	"github.com/retrip-go/retrip"
+	"github.com/retrip-go/retrip/internal/faultlayer"
+	"google.golang.org/api/option"
+)
+
+func main() {
+	if err := run(os.Stdout); err != nil {
+		fmt.Fprintln(os.Stderr, "gcs:", err)
+		os.Exit(1)
+	}
+}
+
+// newClient is all there is to set up. The last three options are for a server
+// that is not Google's.
+func newClient(ctx context.Context, url string, t *retrip.Transport) (*storage.Client, error) {
+	client, err := storage.NewClient(ctx,
+		option.WithHTTPClient(&http.Client{Transport: t}),
+		option.WithoutAuthentication(),
+		option.WithEndpoint(url+"/storage/v1/"),
+		storage.WithJSONReads())
+	if err != nil {
+		return nil, err
+	}
+	client.SetRetry(storage.WithPolicy(storage.RetryAlways), storage.WithErrorFunc(never))
+	return client, nil
+}
+
+// never switches off all retries of the client's, where RetryNever would leave
+// those of chunks.
+func never(error) bool { return false }
+
+func newTransport() *retrip.Transport {
+	s := retrip.Standard()
+	// Standard waits a second after throttling; a demonstration has less time.
+	s.Backoff, s.ThrottleBackoff = retrip.FullJitter{Base: 2 * time.Millisecond, Cap: 10 * time.Millisecond}, nil
+	return &retrip.Transport{
+		Strategy: s,
+		// With a ChunkSize of 0 the client streams a body that can't be reopened,
+		// and retrip keeps up to so much of it. Chunks need nothing: the client
+		// has them in memory.
+		ReplayBuffer: 8 << 20,
+	}
+}
+
+// run plays all scenes and prints what happened to w.
+func run(w io.Writer) error {
+	cloud, err := newCloud()
+	if err != nil {
+		return err
+	}
+	defer cloud.Close()
+	t := newTransport()
+	defer t.CloseIdleConnections()
+	client, err := newClient(context.Background(), cloud.URL, t)
+	if err != nil {
+		return err
+	}
+	defer client.Close()
+
+	var total tally
+	for _, s := range scenes {
+		cloud.faults.Reset()
+		cloud.faults.Fail(s.match, s.faults...)
+		ctx, trace := retrip.WithTrace(context.Background())
+		if err := s.call(ctx, client); err != nil {
+			return fmt.Errorf("%s: %w", s.title, err)
+		}
+		if err := total.report(w, s.title, trace.Trips(), cloud.hits()); err != nil {
+			return err
+		}
+	}
+	_, err = fmt.Fprintln(w, total)
+	return err
+}
+
+// A scene is a call, and what goes wrong while it is made.
+type scene struct {
+	title  string
+	match  func(*http.Request) bool // the requests that fail; nil is all
+	faults []faultlayer.Fault
+	call   call
+}
+
+// object is more than fits into the buffers of a connection, so that a server
+// that answers early does so while it is being sent.
+var object = noise(4 << 20)
+
+// chunks is sent in three.
+var chunks = object[:5*chunk/2]
+
+var scenes = []scene{{
+	title:  "Writer, all at once: the server is busy, and says for how long",
+	faults: []faultlayer.Fault{busy("Retry-After", "0.02"), busy()},
+	call:   write(object, atOnce),
+}, {
+	title:  "Writer, all at once: the server answers before it has read the object",
+	faults: []faultlayer.Fault{faultlayer.Early(http.StatusServiceUnavailable)},
+	call:   write(object, atOnce),
+}, {
+	title:  "Writer, resumable in three chunks: the connection breaks when the second is sent",
+	match:  func(r *http.Request) bool { return strings.HasPrefix(r.Header.Get("Content-Range"), "bytes 262144-") },
+	faults: []faultlayer.Fault{hangUp},
+	call:   write(chunks, chunk),
+}, {
+	title:  "Reader: the server is busy",
+	faults: []faultlayer.Fault{busy(), busy()},
+	call:   read(chunks),
+}, {
+	// retrip sees one attempt, the server two.
+	title:  "Reader: a kept connection breaks, and net/http itself repeats the GET",
+	faults: []faultlayer.Fault{hangUp},
+	call:   read(chunks),
+}, {
+	title:  "Reader: the object breaks off, and the client asks for the rest of a busy server",
+	faults: []faultlayer.Fault{half(chunks), busy()},
+	call:   read(chunks),
+}}

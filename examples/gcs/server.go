@@ -1,0 +1,64 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"sync"
+
+	"github.com/fsouza/fake-gcs-server/fakestorage"
+	"github.com/retrip-go/retrip/internal/faultlayer"
+)
+
+// A cloud is a server that speaks Cloud Storage and keeps its objects in
+// memory, with a layer of faults before it.
+type cloud struct {
+	*httptest.Server
+	faults  *faultlayer.Layer
+	serving sync.WaitGroup
+}
+
+func newCloud() (*cloud, error) {
+	fake, err := fakestorage.NewServerWithOptions(fakestorage.Options{NoListener: true})
+	if err != nil {
+		return nil, err
+	}
+	fake.CreateBucketWithOpts(fakestorage.CreateBucketOpts{Name: bucket})
+	c := &cloud{faults: faultlayer.New(fake.HTTPHandler())}
+	c.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		c.serving.Add(1)
+		defer c.serving.Done()
+		c.faults.ServeHTTP(w, r)
+	}))
+	return c, nil
+}
+
+// hits returns the requests so far. It waits for the server to be done with
+// them: a client may be earlier, with the last byte in its hand.
+func (c *cloud) hits() []faultlayer.Hit {
+	c.serving.Wait()
+	return c.faults.Hits()
+}
+
+// busy is what Cloud Storage answers then, with pairs of header names and values.
+func busy(header ...string) faultlayer.Fault {
+	return faultlayer.Answer(http.StatusServiceUnavailable,
+		`{"error":{"code":503,"message":"Try again.","errors":[{"reason":"backendError"}]}}`,
+		append(header, "Content-Type", "application/json; charset=UTF-8")...)
+}
+
+// hangUp takes the request, and ends the connection without an answer.
+func hangUp(_ http.ResponseWriter, r *http.Request) {
+	_, _ = io.Copy(io.Discard, r.Body)
+	panic(http.ErrAbortHandler)
+}
+
+// half sends half of the object and breaks off.
+func half(object []byte) faultlayer.Fault {
+	return func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Length", fmt.Sprint(len(object)))
+		_, _ = w.Write(object[:len(object)/2])
+		panic(http.ErrAbortHandler)
+	}
+}
