@@ -73,7 +73,7 @@ func isS3(req *http.Request) bool {
 
 // awsLabels are the parts of a host name of AWS before its domain, or nil.
 func awsLabels(req *http.Request) []string {
-	host := strings.TrimSuffix(strings.ToLower(req.URL.Hostname()), ".cn")
+	host := strings.TrimSuffix(lowerASCII(req.URL.Hostname()), ".cn")
 	name, ok := strings.CutSuffix(host, ".amazonaws.com")
 	if !ok {
 		return nil

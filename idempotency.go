@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net/http"
 	"slices"
+	"strings"
 )
 
 // WithIdempotencyKey returns a RoundTripper that gives each POST, PATCH or
@@ -36,17 +37,27 @@ func (k *keyGiver) RoundTrip(req *http.Request) (*http.Response, error) {
 		return nil, errors.New("retrip: WithIdempotencyKey got no hosts: name those whose service honours the key")
 	}
 	if req == nil || req.URL == nil || req.Header == nil || req.Method == http.MethodConnect ||
-		repeatable(req) || !slices.Contains(k.hosts, HostKey(req)) {
+		repeatable(req) || hasKey(req.Header) || !slices.Contains(k.hosts, HostKey(req)) {
 		return k.next.RoundTrip(req)
 	}
 	out := req.WithContext(req.Context())
 	out.Header = req.Header.Clone()
 	out.Header.Set("Idempotency-Key", rand.Text())
 	resp, err := k.next.RoundTrip(out)
-	if resp != nil {
+	if resp != nil && resp.Request == out {
 		resp.Request = req
 	}
 	return resp, err
+}
+
+// hasKey also sees a key whose name is not in canonical form.
+func hasKey(h http.Header) bool {
+	for name := range h {
+		if strings.EqualFold(name, "Idempotency-Key") || strings.EqualFold(name, "X-Idempotency-Key") {
+			return true
+		}
+	}
+	return false
 }
 
 // Unwrap returns next.

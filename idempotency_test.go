@@ -38,7 +38,7 @@ func TestIdempotencyKeyIsTheSameForAllAttempts(t *testing.T) {
 
 func TestIdempotencyKeyOnlyWhereItBelongs(t *testing.T) {
 	base := script(status(200))
-	rt := WithIdempotencyKey(&Transport{Base: base}, "example.com", "other.example:8443")
+	rt := WithIdempotencyKey(&Transport{Base: base}, "example.com", "other.example:8443", "pi.example")
 	tests := []struct {
 		method, target, header string
 		want                   bool
@@ -51,6 +51,10 @@ func TestIdempotencyKeyOnlyWhereItBelongs(t *testing.T) {
 		{"GET", "https://example.com/", "", false},
 		{"PUT", "https://example.com/", "", false},
 		{"POST", "https://example.com/", "X-Idempotency-Key", false},
+		{"POST", "https://example.com/", "idempotency-key", false},
+		{"POST", "https://pi.example/", "", true},
+		{"POST", "https://p\u0130.example/", "", false}, // which is dialled as xn--…
+		{"POST", "https://p%C4%B0.example/", "", false},
 	}
 	for _, tt := range tests {
 		base.got = nil
@@ -59,7 +63,7 @@ func TestIdempotencyKeyOnlyWhereItBelongs(t *testing.T) {
 		req.URL, err = url.Parse(tt.target)
 		require.NoError(t, err)
 		if tt.header != "" {
-			req.Header.Set(tt.header, "its own")
+			req.Header[tt.header] = []string{"its own"}
 		}
 		_, err = rt.RoundTrip(req)
 		require.NoError(t, err)

@@ -30,14 +30,14 @@ func (c *call) judge() (retry bool) {
 		if a.Response != nil {
 			readError(a)
 		}
-		if outerAttempt(a.Request) > 1 {
-			c.maxAttempts = 1 // a retrier further out has taken over already
-		}
 	}
 	c.verdict = c.classify()
 	c.report()
 	if c.verdict.class == Success {
 		return false
+	}
+	if outerAttempt(a.Request) > 1 {
+		c.maxAttempts = 1 // a retrier further out has taken over already
 	}
 	c.reason = c.refusal()
 	return c.reason == 0

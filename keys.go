@@ -189,7 +189,19 @@ func HostKey(req *http.Request) string {
 	case "https":
 		host = strings.TrimSuffix(host, ":443")
 	}
-	return strings.ToLower(host) // itself if it is in lower case already
+	return lowerASCII(host)
+}
+
+// lowerASCII makes A to Z small, and returns the host itself if it has none of
+// them. Other letters stay: of İ, strings.ToLower makes an i, while net/http
+// makes xn--… of it and so calls another host.
+func lowerASCII(host string) string {
+	return strings.Map(func(r rune) rune {
+		if 'A' <= r && r <= 'Z' {
+			r += 'a' - 'A'
+		}
+		return r
+	}, host)
 }
 
 // entryOf finds what is kept for the request's key.

@@ -33,6 +33,7 @@ func TestHostKey(t *testing.T) {
 		"http://user:secret@example.com:8080/": "example.com:8080",
 		"http://[::1]:80/":                     "[::1]",
 		"http://[FE80::1]/":                    "[fe80::1]",
+		"http://ap\u0130.example/":             "ap\u0130.example", // another host than api.example
 	}
 	for target, want := range tests {
 		u, err := url.Parse(target)

@@ -7,14 +7,14 @@ import (
 )
 
 // outerAttempt is the number of the attempt that a retrier further out says
-// the request is of, or 0 if none says so. An SDK, a proxy or a mesh tells it in
-// a header of its own; what does not look like such a number is ignored.
-func outerAttempt(req *http.Request) int {
-	if sdk := headerValue(req.Header, "Amz-Sdk-Request"); sdk != "" { // AWS SDKs: "attempt=2; max=3"
-		for parameter := range strings.SplitSeq(sdk, ";") {
-			if n, ok := strings.CutPrefix(strings.TrimSpace(parameter), "attempt="); ok {
-				return attemptNumber(n, 0)
-			}
+// the request is of, or 0 if none says so; if several say so, the highest. An
+// SDK, a proxy or a mesh tells it in a header of its own; what does not look
+// like such a number is ignored.
+func outerAttempt(req *http.Request) (number int) {
+	// AWS SDKs: "attempt=2; max=3"
+	for parameter := range strings.SplitSeq(headerValue(req.Header, "Amz-Sdk-Request"), ";") {
+		if n, ok := strings.CutPrefix(strings.TrimSpace(parameter), "attempt="); ok {
+			number = attemptNumber(n, 0)
 		}
 	}
 	for _, h := range [...]struct {
@@ -27,10 +27,10 @@ func outerAttempt(req *http.Request) int {
 		{"Grpc-Previous-Rpc-Attempts", 1}, // gRPC
 	} {
 		if value := headerValue(req.Header, h.name); value != "" {
-			return attemptNumber(value, h.before)
+			number = max(number, attemptNumber(value, h.before))
 		}
 	}
-	return 0
+	return number
 }
 
 func attemptNumber(s string, before int) int {

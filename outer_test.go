@@ -34,6 +34,30 @@ func TestOuterAttempt(t *testing.T) {
 	}
 }
 
+// Of several, the one that went on longest counts, and garbage hides nobody.
+func TestOuterAttemptsOfSeveral(t *testing.T) {
+	for _, header := range []http.Header{
+		{"Amz-Sdk-Request": {"attempt=x"}, "Retry-Attempt": {"2"}},
+		{"X-Stainless-Retry-Count": {"not a number"}, "X-Envoy-Attempt-Count": {"3"}},
+		{"X-Stainless-Retry-Count": {"0"}, "X-Envoy-Attempt-Count": {"3"}},
+		{"Amz-Sdk-Request": {"attempt=3; max=3"}, "X-Envoy-Attempt-Count": {"1"}},
+	} {
+		require.Equal(t, 3, outerAttempt(&http.Request{Header: header}), header)
+	}
+}
+
+// It is not multiplied where a success is taken for a failure, either.
+func TestOuterRetrierAndAFailureWithStatus202(t *testing.T) {
+	s := Standard()
+	s.Classifiers = append([]Classifier{OnStatus(Transient, 202)}, s.Classifiers...)
+	base := script(status(202))
+	req := newRequest(t, http.MethodPut, nil)
+	req.Header.Set("Amz-Sdk-Request", "attempt=2; max=3")
+	_, err := (&Transport{Base: base, Strategy: s}).RoundTrip(req)
+	require.NoError(t, err)
+	require.Len(t, base.sent(), 1)
+}
+
 // A retrier further out that says so is not multiplied: its first attempt is
 // retried here, its later ones are sent once, and events tell.
 func TestOuterRetrierIsNotMultiplied(t *testing.T) {

@@ -71,5 +71,5 @@ func (b renewed[B]) String() string {
 
 func isNil(policy any) bool {
 	v := reflect.ValueOf(policy)
-	return !v.IsValid() || v.Kind() == reflect.Pointer && v.IsNil()
+	return !v.IsValid() || (v.Kind() == reflect.Pointer || v.Kind() == reflect.Func) && v.IsNil()
 }

@@ -107,7 +107,8 @@ func clientError(a retrip.Attempt) error {
 
 // RetryableBackoff makes a Backoff of a retryablehttp.Backoff, which gets lowest
 // and highest as they are, the number of the attempt that failed from 0, and a
-// copy of its response or nil. What it returns is waited, a negative wait is
+// copy of its response or nil, whose body is empty unless it was read ahead (in a
+// 4xx or 5xx in JSON or XML, or for a policy that looked at it). What it returns is waited, a negative wait is
 // none. It usually reads Retry-After itself: leave Strategy.Waits empty, or
 // the longer of the two is waited. But only a wait that Strategy.Waits finds is
 // bounded by Strategy.MaxWait.
@@ -135,8 +136,8 @@ func (b retryableBackoff) String() string {
 
 // Validate reports bounds that make no sense.
 func (b retryableBackoff) Validate() error {
-	if b.lowest < 0 || b.lowest > b.highest {
-		return fmt.Errorf("waits from %v to %v: use bounds from 0 up, the lower one first", b.lowest, b.highest)
+	if b.lowest < 0 || b.highest < 0 || b.highest > 0 && b.lowest > b.highest {
+		return fmt.Errorf("waits from %v to %v: use bounds from 0 up, the lower one first, or 0 for none", b.lowest, b.highest)
 	}
 	return nil
 }

@@ -253,12 +253,12 @@ func TestRetryableHTTPRefuses(t *testing.T) {
 	for text, change := range map[string]func(*migrate.RetryableHTTP){
 		"Classifiers[0] is nil": func(p *migrate.RetryableHTTP) { p.CheckRetry = nil },
 		"Backoff is nil":        func(p *migrate.RetryableHTTP) { p.Backoff = nil },
-		"Backoff waits from -1s to 3s: use bounds from 0 up, the lower one first": func(p *migrate.RetryableHTTP) { p.RetryWaitMin = -time.Second },
-		"Backoff waits from 1s to -1s":                                            func(p *migrate.RetryableHTTP) { p.RetryWaitMax = -time.Second },
-		"Backoff waits from 4s to 3s":                                             func(p *migrate.RetryableHTTP) { p.RetryWaitMin = 4 * time.Second },
-		"MaxAttempts is 0: use 1 for no retries, or more":                         func(p *migrate.RetryableHTTP) { p.RetryMax = -1 },
-		fmt.Sprintf("MaxAttempts is %d", math.MinInt+1):                           func(p *migrate.RetryableHTTP) { p.RetryMax = math.MinInt },
-		"MaxAttempts is -1: use 1 for no retries, or more\nStrategy.Backoff":      func(p *migrate.RetryableHTTP) { p.RetryMax, p.Backoff = -2, nil },
+		"Backoff waits from -1s to 3s: use bounds from 0 up, the lower one first, or 0 for none": func(p *migrate.RetryableHTTP) { p.RetryWaitMin = -time.Second },
+		"Backoff waits from 1s to -1s":                                       func(p *migrate.RetryableHTTP) { p.RetryWaitMax = -time.Second },
+		"Backoff waits from 4s to 3s":                                        func(p *migrate.RetryableHTTP) { p.RetryWaitMin = 4 * time.Second },
+		"MaxAttempts is 0: use 1 for no retries, or more":                    func(p *migrate.RetryableHTTP) { p.RetryMax = -1 },
+		fmt.Sprintf("MaxAttempts is %d", math.MinInt+1):                      func(p *migrate.RetryableHTTP) { p.RetryMax = math.MinInt },
+		"MaxAttempts is -1: use 1 for no retries, or more\nStrategy.Backoff": func(p *migrate.RetryableHTTP) { p.RetryMax, p.Backoff = -2, nil },
 	} {
 		p := retryable(on5xx)
 		change(&p)

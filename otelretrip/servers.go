@@ -29,7 +29,7 @@ func addressOf(u *url.URL) address {
 	if host == "" || len(host) > longest || !utf8.ValidString(host) {
 		return address{host: other}
 	}
-	a := address{host: strings.ToLower(host)}
+	a := address{host: lowerASCII(host)}
 	switch port := u.Port(); {
 	case port != "":
 		if n, err := strconv.ParseUint(port, 10, 16); err == nil {
@@ -240,4 +240,15 @@ func (t *table[K, V]) add(key K, value V) (V, bool) {
 	more[key] = value
 	t.entries.Store(&more)
 	return value, true
+}
+
+// lowerASCII makes A to Z small and leaves other letters alone, which make
+// another host (retrip.HostKey has the reason).
+func lowerASCII(host string) string {
+	return strings.Map(func(r rune) rune {
+		if 'A' <= r && r <= 'Z' {
+			r += 'a' - 'A'
+		}
+		return r
+	}, host)
 }
