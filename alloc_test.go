@@ -2,6 +2,7 @@ package retrip
 
 import (
 	"bytes"
+	"log/slog"
 	"net/http"
 	"testing"
 	"time"
@@ -66,6 +67,11 @@ func BenchmarkSuccess(b *testing.B) {
 	run("single", &Transport{Base: base, Strategy: Standard()})
 	run("perhost", &Transport{Base: base})
 	run("adaptive", &Transport{Base: base, Strategy: Adaptive()})
+	run("observed", &Transport{Base: base, Strategy: Standard(), Observe: func(Event) {}})
+	run("logged", &Transport{Base: base, Strategy: Standard(), Observe: LogTo(slog.New(slog.DiscardHandler))})
+	counting := &Transport{Base: base, Strategy: Standard()}
+	counting.Stats()
+	run("counted", counting)
 	b.Run("time.Now", func(b *testing.B) {
 		for b.Loop() {
 			_ = time.Now()

@@ -65,7 +65,11 @@ func (t *keyTable) find(key string, create func(key string) *entry) *entry {
 	if e := t.get(key); e != nil {
 		return e
 	}
-	if key != "" && t.makeRoom() {
+	found, room := t.makeRoom(key)
+	if found != nil {
+		return found
+	}
+	if room {
 		key = strings.Clone(key) // not a piece of a URL that may be long
 		if e := t.insert(create(key)); e != nil {
 			return e
@@ -126,21 +130,27 @@ func unlink(buckets []atomic.Pointer[entry], e *entry) {
 
 // makeRoom reports whether there is room for another entry, dropping one if
 // need be and possible.
-func (t *keyTable) makeRoom() bool {
+func (t *keyTable) makeRoom(key string) (found *entry, room bool) {
+	if key == "" {
+		return nil, false
+	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	if e := t.get(key); e != nil {
+		return e, false // made in the meantime, or missed while the table grew
+	}
 	if len(t.ring) < t.max {
-		return true
+		return nil, true
 	}
 	victim := t.victim()
 	if victim < 0 {
-		return false
+		return nil, false
 	}
 	unlink(*t.buckets.Load(), t.ring[victim])
 	last := len(t.ring) - 1
 	t.ring[victim] = t.ring[last]
 	t.ring = t.ring[:last]
-	return true
+	return nil, true
 }
 
 // insert returns the entry of e's key, or nil if the room for it was taken in

@@ -269,3 +269,31 @@ func TestPerKeyOutsideLocks(t *testing.T) {
 	require.Panics(t, func() { send(t, transport, "http://bad") })
 	send(t, transport, "http://good")
 }
+
+// A key that is in the table, or just being put there, has one entry, however
+// full or growing the table is.
+func TestKeysHaveOneEntry(t *testing.T) {
+	for range 300 {
+		transport := &Transport{MaxKeys: 9, Base: script(status(200))}
+		transport.setUp()
+		var own [8]*entry
+		for i := range own {
+			own[i] = transport.entryOf(hostRequest(t, fmt.Sprint("host", i)))
+			own[i].policy.take(10) // never dropped
+		}
+		var wg sync.WaitGroup
+		for i := range own {
+			wg.Go(func() {
+				for range 20 {
+					assert.Same(t, own[i], transport.keys.find(fmt.Sprint("host", i), transport.newEntry))
+				}
+			})
+		}
+		var last [2]*entry // the table grows and is full
+		for i := range last {
+			wg.Go(func() { last[i] = transport.keys.find("new", transport.newEntry) })
+		}
+		wg.Wait()
+		require.Same(t, last[0], last[1])
+	}
+}

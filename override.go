@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"sync/atomic"
 )
 
 // overrides is what a context says about the requests made with it: one value
@@ -15,7 +16,7 @@ type overrides struct {
 	trace       *Trace
 	noAttempts  error // why maxAttempts can't be used, or nil
 
-	retried *http.Request // what a transport further out is sending again
+	retried *atomic.Pointer[http.Request] // nil, or holds what a transport further out is sending again
 }
 
 type overridesKey struct{}
@@ -66,6 +67,7 @@ func WithMaxAttempts(ctx context.Context, n int) context.Context {
 type markedContext struct {
 	context.Context
 	overrides
+	sign atomic.Pointer[http.Request]
 }
 
 func marked(ctx context.Context) *markedContext {
@@ -73,6 +75,7 @@ func marked(ctx context.Context) *markedContext {
 	if before := overridesOf(ctx); before != nil {
 		m.overrides = *before
 	}
+	m.retried = &m.sign
 	return m
 }
 
@@ -88,5 +91,9 @@ func (m *markedContext) Value(key any) any {
 // again. A request that is made on the way with the same context, for a token
 // say, is not.
 func (o *overrides) isRetry(req *http.Request) bool {
-	return o.retried != nil && o.retried.Method == req.Method && o.retried.URL.String() == req.URL.String()
+	if o.retried == nil {
+		return false
+	}
+	r := o.retried.Load()
+	return r != nil && r.Method == req.Method && r.URL.String() == req.URL.String()
 }

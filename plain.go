@@ -8,23 +8,23 @@ import (
 // sendPlain makes the first attempt of a plain request: one that nobody wants
 // prepared, timed or observed, whose context says nothing about it and whose
 // body can be reopened. Most requests are plain and succeed at once, and need
-// none of what a call keeps. For another request the entry it returns is nil, and
-// nothing was done.
-func (t *Transport) sendPlain(req *http.Request) (*entry, *http.Response, error) {
+// none of what a call keeps. For another request sent is false and nothing was
+// done, but that its entry may have been found.
+func (t *Transport) sendPlain(req *http.Request) (e *entry, sent bool, resp *http.Response, err error) {
 	if !t.plain || req == nil || req.URL == nil || req.Header == nil ||
 		hasBody(req) && req.GetBody == nil || overridesOf(req.Context()) != nil {
-		return nil, nil, nil
+		return nil, false, nil, nil
 	}
-	e := &t.single
+	e = &t.single
 	if t.Strategy == nil {
 		e = t.entryOf(req)
 	}
 	p := &e.policy
 	if !p.plain || p.limiter != nil && !p.limiter.pass() {
-		return nil, nil, nil
+		return e, false, nil, nil
 	}
-	resp, err := t.base.RoundTrip(req)
-	return e, resp, err
+	resp, err = t.base.RoundTrip(req)
+	return e, true, resp, err
 }
 
 // mayBeXML is a first look, for which few other types of content pass.

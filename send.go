@@ -75,7 +75,7 @@ func (c *call) outgoing() (*http.Request, Reason, error) {
 		c.limit.start()
 	}
 	if mark != nil {
-		mark.retried = out
+		mark.sign.Store(out)
 	}
 	return out, 0, nil
 }

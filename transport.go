@@ -107,9 +107,9 @@ type Prep struct {
 // A plain request that succeeds at once takes a shorter way. (plain.go)
 func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	t.setUp()
-	e, resp, err := t.sendPlain(req)
-	if e == nil {
-		c := call{t: t, attempt: Attempt{Request: req}}
+	e, sent, resp, err := t.sendPlain(req)
+	if !sent {
+		c := call{t: t, entry: e, attempt: Attempt{Request: req}}
 		return c.travel()
 	}
 	if err == nil && resp != nil && resp.StatusCode < 400 && !(e.policy.xml && mayBeXML(resp)) {
@@ -221,7 +221,7 @@ func (c *call) resolve() error {
 	if c.maxAttempts == 0 {
 		c.maxAttempts = c.policy.MaxAttempts
 	}
-	if c.maxAttempts > 1 && hasBody(req) && req.GetBody == nil {
+	if c.attempt.Number == 0 && c.maxAttempts > 1 && hasBody(req) && req.GetBody == nil {
 		c.replay = newReplay(req, cmp.Or(c.t.ReplayBuffer, defaultReplayBuffer))
 		c.body = nil
 	}
@@ -256,9 +256,11 @@ func (c *call) resolvePolicy() error {
 			c.maxAttempts = 1 // a transport further out is retrying it already
 		}
 	}
-	c.entry = &t.single
-	if t.Prepare != nil || t.Strategy == nil && c.policy == nil { // something is kept per key
-		c.entry = t.entryOf(req)
+	if c.entry == nil {
+		c.entry = &t.single
+		if t.Prepare != nil || t.Strategy == nil && c.policy == nil { // something is kept per key
+			c.entry = t.entryOf(req)
+		}
 	}
 	if c.policy == nil {
 		c.policy = &c.entry.policy
