@@ -52,6 +52,28 @@ func TestSuccessAllocatesNothing(t *testing.T) {
 	}
 }
 
+// A retry allocates the request that it sends.
+func TestRetryAllocatesOnce(t *testing.T) {
+	if raceEnabled {
+		t.Skip("the race detector allocates")
+	}
+	bad, good := &http.Response{StatusCode: 503, Body: http.NoBody}, &http.Response{StatusCode: 200, Body: http.NoBody}
+	sent := 0
+	transport := &Transport{Strategy: noWait(), Base: roundTripFunc(func(*http.Request) (*http.Response, error) {
+		if sent++; sent%2 == 1 {
+			return bad, nil
+		}
+		return good, nil
+	})}
+	req, err := http.NewRequest("GET", "http://example.com/path", nil)
+	require.NoError(t, err)
+	require.Equal(t, 1.0, testing.AllocsPerRun(1000, func() {
+		if resp, err := transport.RoundTrip(req); err != nil || resp != good {
+			t.Fatal(resp, err)
+		}
+	}))
+}
+
 func BenchmarkSuccess(b *testing.B) {
 	base := nopBase{&http.Response{StatusCode: 200, Body: http.NoBody}}
 	req, _ := http.NewRequest("GET", "http://example.com/path", nil)

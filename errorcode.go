@@ -13,12 +13,17 @@ import (
 // X-Amzn-Query-Error comes first: services that once spoke another protocol
 // put the code there that their old clients know.
 func headerCode(h http.Header) string {
-	if code, fault, ok := strings.Cut(headerValue(h, "X-Amzn-Query-Error"), ";"); ok && (fault == "Sender" || fault == "Receiver") {
-		if code = bareCode(code); code != "" {
-			return code
+	if value := headerValue(h, "X-Amzn-Query-Error"); value != "" {
+		if code, fault, _ := strings.Cut(value, ";"); fault == "Sender" || fault == "Receiver" {
+			if code = bareCode(code); code != "" {
+				return code
+			}
 		}
 	}
-	return bareCode(headerValue(h, "X-Amzn-Errortype"))
+	if value := headerValue(h, "X-Amzn-Errortype"); value != "" {
+		return bareCode(value)
+	}
+	return ""
 }
 
 // ossHeadCode finds the error code of an answer of Alibaba Cloud's OSS that has

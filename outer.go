@@ -11,10 +11,11 @@ import (
 // SDK, a proxy or a mesh tells it in a header of its own; what does not look
 // like such a number is ignored.
 func outerAttempt(req *http.Request) (number int) {
-	// AWS SDKs: "attempt=2; max=3"
-	for parameter := range strings.SplitSeq(headerValue(req.Header, "Amz-Sdk-Request"), ";") {
-		if n, ok := strings.CutPrefix(strings.TrimSpace(parameter), "attempt="); ok {
-			number = attemptNumber(n, 0)
+	if value := headerValue(req.Header, "Amz-Sdk-Request"); value != "" { // AWS SDKs: "attempt=2; max=3"
+		for parameter := range strings.SplitSeq(value, ";") {
+			if n, ok := strings.CutPrefix(strings.TrimSpace(parameter), "attempt="); ok {
+				number = attemptNumber(n, 0)
+			}
 		}
 	}
 	for _, h := range [...]struct {

@@ -73,8 +73,6 @@ type WaitHeader struct {
 	Format WaitFormat
 	Within time.Duration // see Hint.Within
 	Added  bool          // see Hint.Added
-
-	key string // Name in canonical form; only in a policy's copy
 }
 
 // The headers that mean the same wherever they appear, the most exact first.
@@ -90,16 +88,13 @@ var (
 
 // standardWaits are those of our own modes.
 var (
-	standardWaits = []WaitReader{amzRetryAfter, retryAfterMS, msRetryAfterMS, retryAfter}
-	standardKeyed = withKeys(standardWaits)
+	standardWaits   = []WaitReader{amzRetryAfter, retryAfterMS, msRetryAfterMS, retryAfter}
+	standardReaders = withHeaders(standardWaits)
 )
 
 // ReadWait reads the header.
 func (w WaitHeader) ReadWait(a Attempt) (Hint, bool) {
-	if w.key == "" {
-		w.key = http.CanonicalHeaderKey(w.Name)
-	}
-	value := headerValue(a.Response.Header, w.key)
+	value := a.Response.Header.Get(w.Name)
 	if value == "" {
 		return Hint{}, false
 	}
@@ -128,25 +123,31 @@ func (w WaitHeader) ReadWait(a Attempt) (Hint, bool) {
 	return Hint{Wait: wait, From: w.Name, Within: w.Within, Added: w.Added}, ok
 }
 
-// keyed returns the readers with their headers' names in canonical form at
-// hand, so that nobody has to look at each letter when it counts. Those of our
-// own modes are shared, or they would be half of what an idle host takes.
-func keyed(readers []WaitReader) []WaitReader {
-	if slices.Equal(readers, standardWaits) {
-		return standardKeyed
-	}
-	return withKeys(readers)
+// A headerReader is a WaitReader that need not be asked if the response lacks
+// its header, unless that is "": most responses have none of those headers.
+type headerReader struct {
+	header string
+	WaitReader
 }
 
-func withKeys(readers []WaitReader) []WaitReader {
-	readers = slices.Clone(readers)
+// headerReaders finds out which headers the readers read. Those of our own modes
+// are shared, or they would be half of what an idle host takes.
+func headerReaders(readers []WaitReader) []headerReader {
+	if slices.Equal(readers, standardWaits) {
+		return standardReaders
+	}
+	return withHeaders(readers)
+}
+
+func withHeaders(readers []WaitReader) []headerReader {
+	known := make([]headerReader, len(readers))
 	for i, reader := range readers {
+		known[i].WaitReader = reader
 		if w, ok := reader.(WaitHeader); ok {
-			w.key = http.CanonicalHeaderKey(w.Name)
-			readers[i] = w
+			known[i].header = http.CanonicalHeaderKey(w.Name)
 		}
 	}
-	return readers
+	return known
 }
 
 // headerValue is Header.Get for a name that is known to be in canonical form,

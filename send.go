@@ -40,16 +40,22 @@ func (c *call) outgoing() (*http.Request, Reason, error) {
 		return req, 0, nil
 	}
 	ctx := c.ctx
-	var mark *markedContext
+	again := (*resent)(nil)
 	if !first {
-		mark = marked(ctx)
-		ctx = mark
+		again = new(resent)
+		ctx = again.context.of(ctx)
 	}
 	if t.AttemptTimeout > 0 {
 		c.limit = newLimit(ctx, t.AttemptTimeout, hasBody(req))
 		ctx = c.limit.ctx
 	}
-	out := req.WithContext(ctx)
+	var out *http.Request
+	if first {
+		out = req.WithContext(ctx)
+	} else {
+		again.Request = *req.WithContext(ctx)
+		out = &again.Request
+	}
 	if c.replay != nil {
 		out.GetBody = c.replay.opener(ctx)
 		body, err := out.GetBody()
@@ -74,8 +80,8 @@ func (c *call) outgoing() (*http.Request, Reason, error) {
 	if c.limit != nil {
 		c.limit.start()
 	}
-	if mark != nil {
-		mark.sign.Store(out)
+	if again != nil {
+		again.context.sign.Store(out)
 	}
 	return out, 0, nil
 }

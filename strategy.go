@@ -146,7 +146,7 @@ type policy struct {
 	// The classifiers that may have an opinion on a response below status 400:
 	// usually none, so that a success costs no questions.
 	onSuccess []Classifier
-	waits     []WaitReader // keyed
+	waits     []headerReader
 }
 
 // newPolicy looks at a strategy, which is called name in errors.
@@ -156,7 +156,7 @@ func newPolicy(s *Strategy, name string) policy {
 		return p
 	}
 	p.onSuccess = ofSuccess(s.Classifiers)
-	p.waits = keyed(s.Waits)
+	p.waits = headerReaders(s.Waits)
 	if l := s.Limiter; l != nil && !l.perRequest {
 		p.limiter = l
 	}
@@ -220,7 +220,11 @@ func (p *policy) hint(a *Attempt, own time.Duration) (Hint, bool) {
 	if a.Response == nil {
 		return Hint{}, false
 	}
-	for _, reader := range p.waits {
+	for i := range p.waits {
+		reader := &p.waits[i]
+		if reader.header != "" && headerValue(a.Response.Header, reader.header) == "" {
+			continue
+		}
 		if h, ok := reader.ReadWait(*a); ok {
 			h.Wait = max(h.Wait, 0)
 			if h.Within > 0 {

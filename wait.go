@@ -40,6 +40,11 @@ func pause(req *http.Request, d time.Duration, wake <-chan struct{}) error {
 	if d == 0 {
 		return cancellation(req)
 	}
+	select { // a timer costs more than to look
+	case <-wake:
+		return cancellation(req)
+	default:
+	}
 	var due <-chan time.Time
 	if d > 0 {
 		timer := time.NewTimer(d)
@@ -60,12 +65,14 @@ func cancellation(req *http.Request) error {
 	if req.Context().Err() != nil {
 		return context.Cause(req.Context())
 	}
-	select {
-	case <-cancelled(req):
-		return errRequestCancel
-	default:
-		return nil
+	if cancel := cancelled(req); cancel != nil {
+		select {
+		case <-cancel:
+			return errRequestCancel
+		default:
+		}
 	}
+	return nil
 }
 
 // cancelled is the deprecated channel that http.Client.Timeout still uses over
