@@ -33,14 +33,16 @@ var (
 // needs no memory. Anything else is read through once, as fast as the attempts
 // ask for it, and what was read is kept up to a limit.
 //
-// Nobody ever waits for the source but its reader: each Read of it has a
-// goroutine of its own, so that a body can be closed, fenced and judged while
-// its source blocks.
+// Nobody ever waits for the source but its reader: each Read of it that could
+// block has a goroutine of its own, so that a body can be closed, fenced and
+// judged while its source blocks.
 type replay struct {
 	ctx   context.Context // the caller's: its end closes src
 	src   io.ReadCloser
 	limit int64
 	known int64 // the length that the request declares, if it does
+
+	inMemory bool // no Read or Close of src can block
 
 	file  *os.File // src, if it is a regular file
 	info  fs.FileInfo
@@ -84,7 +86,7 @@ type attemptBody struct {
 }
 
 func newReplay(req *http.Request, limit int64) *replay {
-	r := &replay{ctx: req.Context(), src: req.Body, limit: limit, known: req.ContentLength}
+	r := &replay{ctx: req.Context(), src: req.Body, limit: limit, known: req.ContentLength, inMemory: isInMemory(req.Body)}
 	// Only an os.File itself: a type that embeds one may read it differently.
 	if f, ok := req.Body.(*os.File); ok && f != nil {
 		if info, err := f.Stat(); err == nil && info.Mode().IsRegular() {
@@ -213,16 +215,22 @@ func (r *replay) finish() (closing <-chan struct{}) {
 // closeSource closes src once, on the side: a Close may wait for the Read that
 // it ends, or read on by itself, as that of a server's request body does.
 func (r *replay) closeSource() <-chan struct{} {
-	if r.closed == nil {
-		closed := make(chan struct{})
-		r.closed, r.chunks = closed, nil
-		go func() {
-			defer close(closed)
-			defer func() { _ = recover() }() // in a goroutine of ours, nobody could catch it
-			_ = r.src.Close()                // nobody is left to tell
-		}()
+	if r.closed != nil {
+		return r.closed
 	}
-	return r.closed
+	closed := make(chan struct{})
+	r.closed, r.chunks = closed, nil
+	closing := func() {
+		defer close(closed)
+		defer func() { _ = recover() }() // in a goroutine of ours, nobody could catch it
+		_ = r.src.Close()                // nobody is left to tell
+	}
+	if r.inMemory {
+		closing()
+	} else {
+		go closing()
+	}
+	return closed
 }
 
 // signal wakes those who wait for a change.

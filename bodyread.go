@@ -55,7 +55,6 @@ func (b *attemptBody) Read(p []byte) (int, error) {
 			if err := b.startReading(len(p)); err != nil {
 				return 0, err
 			}
-			fallthrough
 		default:
 			changed := r.nextChange()
 			r.mu.Unlock()
@@ -107,7 +106,7 @@ func (b *attemptBody) unread() []byte {
 const maxChunk = 64 << 10
 
 // startReading lets a goroutine read on in the source, no more than b wants,
-// who has read all that is kept. Beyond the limit nothing is kept; to go there
+// who has read all that is kept; a source that can't block is read at once. Beyond the limit nothing is kept; to go there
 // is the right of the body that is being sent. A copy may only look whether the
 // source ends at the limit, and what it finds there is kept.
 func (b *attemptBody) startReading(want int) error {
@@ -128,12 +127,18 @@ func (b *attemptBody) startReading(want int) error {
 		into = r.tail(want)
 	}
 	r.reading = true
-	go r.readSource(into, keep, b)
+	if !r.inMemory {
+		go r.readSource(into, keep, b)
+		return nil
+	}
+	r.mu.Unlock()
+	r.readSource(into, keep, b)
+	r.mu.Lock()
 	return nil
 }
 
 // tail is where the next bytes that are kept go. Chunks grow with the body, but
-// not beyond what it can still have.
+// not beyond what it can still have and one byte more, in which its end is seen.
 func (r *replay) tail(want int) []byte {
 	last := len(r.chunks) - 1
 	if last < 0 || len(r.chunks[last]) == cap(r.chunks[last]) {
@@ -141,11 +146,11 @@ func (r *replay) tail(want int) []byte {
 		if last >= 0 {
 			size = min(2*cap(r.chunks[last]), maxChunk)
 		}
-		room := r.limit - r.size
+		room := max(r.limit-r.size, 1)
 		if r.known > 0 && r.size <= r.known { // 0 with a body is unknown, as -1 is
-			room = min(room, r.known-r.size)
+			room = min(room, r.known-r.size+1)
 		}
-		r.chunks = append(r.chunks, make([]byte, 0, min(int64(size), max(room, 1)))) // 1 to see the end
+		r.chunks = append(r.chunks, make([]byte, 0, min(int64(size), room)))
 		last++
 	}
 	c := r.chunks[last]
@@ -154,7 +159,7 @@ func (r *replay) tail(want int) []byte {
 
 var errSourceQuit = errors.New("retrip: the request body's Read ended its goroutine")
 
-// readSource is the goroutine that reads the source once.
+// readSource reads the source once, in a goroutine if that may block.
 func (r *replay) readSource(into []byte, keep bool, b *attemptBody) {
 	n, err := 0, errSourceQuit // unless Read returns
 	defer func() { r.read(into, n, err, keep, b) }()

@@ -204,6 +204,7 @@ var bodyKinds = []bodyKind{
 	{name: "file", content: large, open: fileBody(0)},
 	{name: "positioned file", content: large, open: fileBody(12_345)},
 	{name: "small opaque", content: small, open: opaqueBody, opaque: true},
+	{name: "in memory without GetBody", content: small, open: bareMemoryBody, opaque: true},
 	{name: "large opaque", content: large, open: opaqueBody, opaque: true, over: true},
 }
 
@@ -213,6 +214,13 @@ func inMemoryBody(_ *testing.T, req *http.Request, content []byte) func() bool {
 	req.GetBody = func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(content)), nil }
 	req.Body, _ = req.GetBody()
 	req.ContentLength = int64(len(content))
+	return func() bool { return true }
+}
+
+// bareMemoryBody is what is left when a body is set by hand: opaque, though its
+// source never blocks.
+func bareMemoryBody(_ *testing.T, req *http.Request, content []byte) func() bool {
+	req.Body, req.ContentLength = io.NopCloser(bytes.NewReader(content)), int64(len(content))
 	return func() bool { return true }
 }
 

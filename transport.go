@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"runtime"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -425,7 +426,8 @@ func (c *call) closeBody() {
 		}
 	}
 	if c.replay != nil {
-		if closing := c.replay.finish(); closing != nil { // as good as at once, unless it blocks
+		if closing := c.replay.finish(); closing != nil {
+			runtime.Gosched() // as good as at once, unless it blocks
 			_ = pause(c.attempt.Request, discardTime, closing)
 		}
 	}
