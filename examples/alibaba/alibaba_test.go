@@ -58,7 +58,7 @@ var signedHead = []string{"X-Acs-Date", "X-Acs-Signature-Nonce", "Authorization"
 // the base, and always by the same request but for the signature.
 func (b *bench) requireHits(t *testing.T, n int) []faultlayer.Hit {
 	t.Helper()
-	hits := b.hits()
+	hits := b.network.Hits()
 	require.Len(t, hits, n)
 	require.EqualValues(t, n, b.service.countQueries(), "hits")
 	require.EqualValues(t, n, b.calls.Load(), "calls of the base")
@@ -123,10 +123,10 @@ func TestCalls(t *testing.T) {
 			b.requireHits(t, 5)
 		}
 		nonces := make(map[string]bool)
-		for _, hit := range b.hits() {
+		for _, hit := range b.network.Hits() {
 			nonces[hit.Header.Get("X-Acs-Signature-Nonce")] = true
 		}
-		require.Len(t, nonces, len(b.hits()))
+		require.Len(t, nonces, len(b.network.Hits()))
 	}
 }
 
@@ -150,7 +150,7 @@ func TestSignedOnce(t *testing.T) {
 	var failed *tea.SDKError
 	require.ErrorAs(t, err, &failed)
 	require.Equal(t, "SignatureNonceUsed", dara.StringValue(failed.Code))
-	require.Len(t, b.hits(), 5)
+	require.Len(t, b.network.Hits(), 5)
 }
 
 // The SDK has no retries of its own unless Config.RetryOptions asks for them;
@@ -185,7 +185,7 @@ func TestSkew(t *testing.T) {
 		result, err := encrypt(b.sdk)
 		require.NoError(t, err)
 		require.Equal(t, secret, result)
-		require.Len(t, b.hits(), hits)
+		require.Len(t, b.network.Hits(), hits)
 	}
 }
 

@@ -43,7 +43,6 @@ type service struct {
 	network, faults *faultlayer.Layer
 	ahead           time.Duration // how far its clock is ahead of ours
 	server          *httptest.Server
-	busy            sync.WaitGroup
 
 	mu      sync.Mutex
 	nonces  map[string]bool
@@ -56,8 +55,6 @@ func newService(ahead time.Duration) *service {
 	s.faults = faultlayer.New(http.HandlerFunc(serveKMS))
 	s.network = faultlayer.New(http.HandlerFunc(s.serveGateway))
 	s.server = httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		s.busy.Add(1)
-		defer s.busy.Done()
 		s.mu.Lock()
 		s.queries = append(s.queries, r.URL.RawQuery)
 		s.mu.Unlock()
@@ -68,12 +65,6 @@ func newService(ahead time.Duration) *service {
 }
 
 func (s *service) now() time.Time { return time.Now().Add(s.ahead) }
-
-// hits returns the requests so far, once all of them have ended.
-func (s *service) hits() []faultlayer.Hit {
-	s.busy.Wait()
-	return s.network.Hits()
-}
 
 // base is retrip's usual transport, but every host of the world is the
 // service. It is all that tells this example from production.

@@ -60,7 +60,7 @@ func (b *bench) reset() {
 // the base, and always by the same request: head, signature and body.
 func (b *bench) requireHits(t *testing.T, n int) []faultlayer.Hit {
 	t.Helper()
-	hits := b.hits()
+	hits := b.faults.Hits()
 	require.Len(t, hits, n)
 	require.EqualValues(t, n, b.calls.Load(), "calls of the base")
 	for _, hit := range hits[1:] {
@@ -184,7 +184,7 @@ func TestSDKRetriesAddUp(t *testing.T) {
 	require.Error(t, err)
 	require.EqualValues(t, 5, b.calls.Load())
 	seen, signatures := make(map[string]int), make(map[string]bool)
-	for _, hit := range b.hits() {
+	for _, hit := range b.faults.Hits() {
 		seen[hit.Header.Get("Amz-Sdk-Request")]++
 		signatures[hit.Header.Get("Authorization")] = true
 	}
@@ -196,7 +196,7 @@ func TestSDKRetriesAddUp(t *testing.T) {
 	b.faults.Fail(nil, times(20, headerError(503, "ServiceException"))...)
 	_, err = invoke(t.Context(), newServices(config))
 	require.Error(t, err)
-	require.Len(t, b.hits(), 3)
+	require.Len(t, b.faults.Hits(), 3)
 	require.EqualValues(t, 3, b.calls.Load())
 }
 
@@ -247,7 +247,7 @@ func TestRedirect(t *testing.T) {
 				require.Error(t, err)
 			}
 		}
-		all := b.hits()
+		all := b.faults.Hits()
 		require.Len(t, all, hits, status)
 		require.Equal(t, "a-token", all[0].Header.Get("X-Amz-Security-Token"))
 		for _, hit := range all[1:] {
@@ -270,7 +270,7 @@ func TestSDKCorrectsItsClockForTheNextCall(t *testing.T) {
 	answer, err := invoke(t.Context(), services)
 	require.NoError(t, err)
 	require.Equal(t, `"Hello, Ada!"`, answer)
-	require.Len(t, b.hits(), 2)
+	require.Len(t, b.faults.Hits(), 2)
 }
 
 // An answer that breaks off is an error of the caller's: retrip was done when

@@ -34,7 +34,7 @@ func TestSkew(t *testing.T) {
 			require.NoError(t, err)
 			require.Equal(t, 200, status)
 			require.Equal(t, "a note", answer)
-			all := b.hits()
+			all := b.faults.Hits()
 			require.Len(t, all, hits, "request %d", i)
 			require.EqualValues(t, hits, b.calls.Load())
 			for _, hit := range all {
@@ -55,7 +55,7 @@ func TestSkewAtOnce(t *testing.T) {
 	most, err := putAtOnce(t.Context(), client, 32)
 	require.NoError(t, err)
 	require.Equal(t, 2, most)
-	require.Len(t, b.hits(), int(b.calls.Load()))
+	require.Len(t, b.faults.Hits(), int(b.calls.Load()))
 
 	b.reset()
 	most, err = putAtOnce(t.Context(), client, 32)
@@ -72,7 +72,7 @@ func TestNoSkew(t *testing.T) {
 	status, _, err := put(t.Context(), b.signingClient(), strings.NewReader("a note"))
 	require.NoError(t, err)
 	require.Equal(t, 403, status)
-	require.Len(t, b.hits(), 1)
+	require.Len(t, b.faults.Hits(), 1)
 }
 
 // What our key signs is not for the host that a redirect leads to.
@@ -83,7 +83,7 @@ func TestSignerKeepsToItsHost(t *testing.T) {
 		b.faults.Fail(nil, faultlayer.Answer(307, "", "Location", elsewhere))
 		_, _, err := put(t.Context(), b.signingClient(), strings.NewReader("a note"))
 		require.NoError(t, err)
-		hits := b.hits()
+		hits := b.faults.Hits()
 		require.Len(t, hits, 2)
 		require.Contains(t, hits[0].Header, "Authorization")
 		require.NotContains(t, hits[1].Header, "Authorization")

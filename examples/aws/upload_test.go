@@ -111,7 +111,7 @@ func TestEarlyAnswer(t *testing.T) {
 				_, err := b.services().s3.PutObject(t.Context(), in, upload.options(file))
 				require.NoError(t, err)
 				require.EqualValues(t, 3, b.calls.Load())
-				hits := b.hits()
+				hits := b.faults.Hits()
 				require.Len(t, hits, 3)
 				for _, hit := range hits {
 					require.Equal(t, hits[0].Header, hit.Header)
@@ -168,6 +168,6 @@ func TestLargeUploads(t *testing.T) {
 		file := openFile(t, large, 0)
 		err := put(t.Context(), b, &s3.PutObjectInput{Body: file}, reopening(file))
 		require.ErrorContains(t, err, "the body is not the file itself")
-		require.Empty(t, b.hits())
+		require.Empty(t, b.faults.Hits())
 	})
 }

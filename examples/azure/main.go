@@ -81,7 +81,7 @@ func run(w io.Writer) error {
 		if err := s.call(ctx, client); err != nil {
 			return fmt.Errorf("%s: %w", s.title, err)
 		}
-		if err := total.report(w, s.title, trace.Trips(), account.hits()); err != nil {
+		if err := total.report(w, s.title, trace.Trips(), account.faults.Hits()); err != nil {
 			return err
 		}
 	}

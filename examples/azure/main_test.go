@@ -117,7 +117,7 @@ func (r *rig) after(faults []faultlayer.Fault, call call) ([][]retrip.Event, []f
 		attempts += last.Attempt
 	}
 	require.EqualValues(r.t, attempts, r.base.calls.Load()-before)
-	return trace.Trips(), r.hits(), err
+	return trace.Trips(), r.faults.Hits(), err
 }
 
 // small is a blob for the tests in which the size does not matter.

@@ -17,25 +17,13 @@ import (
 // needed here, with a layer of faults before it.
 type account struct {
 	*httptest.Server
-	faults  *faultlayer.Layer
-	serving sync.WaitGroup
+	faults *faultlayer.Layer
 }
 
 func newAccount() *account {
 	a := &account{faults: faultlayer.New(&store{blobs: make(map[string][]byte)})}
-	a.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		a.serving.Add(1)
-		defer a.serving.Done()
-		a.faults.ServeHTTP(w, r)
-	}))
+	a.Server = httptest.NewServer(a.faults)
 	return a
-}
-
-// hits returns the requests so far. It waits for the server to be done with
-// them: a client may be earlier, with the last byte in its hand.
-func (a *account) hits() []faultlayer.Hit {
-	a.serving.Wait()
-	return a.faults.Hits()
 }
 
 // A store keeps blobs: Put Blob and Get Blob, the latter also in part.

@@ -85,7 +85,7 @@ func run(w io.Writer) error {
 		if err != nil {
 			return fmt.Errorf("%s: %w", s.title, err)
 		}
-		if err := total.report(w, s.title, trace.Trips(), cluster.hits()); err != nil {
+		if err := total.report(w, s.title, trace.Trips(), cluster.faults.Hits()); err != nil {
 			return err
 		}
 		if _, err := fmt.Fprintf(w, "  returned: %d %s\n\n", res.status, http.StatusText(res.status)); err != nil {

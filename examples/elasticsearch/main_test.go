@@ -147,7 +147,7 @@ func (r *rig) after(ctx context.Context, call call, faults ...faultlayer.Fault) 
 		attempts += last.Attempt
 	}
 	require.EqualValues(r.t, attempts, r.base.calls.Load()-before)
-	return seen{a, trace.Trips(), r.hits()}
+	return seen{a, trace.Trips(), r.faults.Hits()}
 }
 
 // Every request that may be repeated gets through, with the same bytes, the
@@ -290,7 +290,7 @@ func TestProductCheck(t *testing.T) {
 	r.faults.Fail(nil, faultlayer.Answer(200, "{}"))
 	_, err := index("1", "coffee")(t.Context(), r.client)
 	require.ErrorContains(t, err, "not Elasticsearch")
-	require.Len(t, r.hits(), 1)
+	require.Len(t, r.faults.Hits(), 1)
 }
 
 // What happens with the client's own retries left on: its 4 attempts times our

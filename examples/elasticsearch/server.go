@@ -8,7 +8,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"slices"
-
 	"sync"
 
 	"github.com/retrip-go/retrip/internal/faultlayer"
@@ -18,25 +17,13 @@ import (
 // with a layer of faults before it.
 type cluster struct {
 	*httptest.Server
-	faults  *faultlayer.Layer
-	serving sync.WaitGroup
+	faults *faultlayer.Layer
 }
 
 func newCluster() *cluster {
 	c := &cluster{faults: faultlayer.New(newStore())}
-	c.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		c.serving.Add(1)
-		defer c.serving.Done()
-		c.faults.ServeHTTP(w, r)
-	}))
+	c.Server = httptest.NewServer(c.faults)
 	return c
-}
-
-// hits returns the requests so far. It waits for the server to be done with
-// them: a client may be earlier, with the last byte in its hand.
-func (c *cluster) hits() []faultlayer.Hit {
-	c.serving.Wait()
-	return c.faults.Hits()
 }
 
 // A store keeps the documents of one index.

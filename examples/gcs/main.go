@@ -100,7 +100,7 @@ func run(w io.Writer) error {
 		if err := s.call(ctx, client); err != nil {
 			return fmt.Errorf("%s: %w", s.title, err)
 		}
-		if err := total.report(w, s.title, trace.Trips(), cloud.hits()); err != nil {
+		if err := total.report(w, s.title, trace.Trips(), cloud.faults.Hits()); err != nil {
 			return err
 		}
 	}

@@ -144,7 +144,7 @@ func (r *rig) after(call call, match func(*http.Request) bool, faults ...faultla
 		attempts += last.Attempt
 	}
 	require.EqualValues(r.t, attempts, r.base.calls.Load()-before)
-	return seen{trace.Trips(), r.hits()}, err
+	return seen{trace.Trips(), r.faults.Hits()}, err
 }
 
 // small is an object for the tests in which the size does not matter.

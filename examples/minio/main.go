@@ -85,7 +85,7 @@ func run(w io.Writer) error {
 		if err := s.call(ctx, client); err != nil {
 			return fmt.Errorf("%s: %w", s.title, err)
 		}
-		if err := total.report(w, s.title, trace.Trips(), storage.hits()); err != nil {
+		if err := total.report(w, s.title, trace.Trips(), storage.faults.Hits()); err != nil {
 			return err
 		}
 	}

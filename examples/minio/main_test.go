@@ -137,7 +137,7 @@ func (r *rig) after(call call, faults ...faultlayer.Fault) (seen, error) {
 		attempts += last.Attempt
 	}
 	require.EqualValues(r.t, attempts, r.base.calls.Load()-before)
-	return seen{trace.Trips(), r.hits()}, err
+	return seen{trace.Trips(), r.faults.Hits()}, err
 }
 
 // small is an object for the tests in which the size does not matter.

@@ -4,7 +4,6 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
-	"sync"
 
 	"github.com/johannesboyne/gofakes3"
 	"github.com/johannesboyne/gofakes3/backend/s3mem"
@@ -15,8 +14,7 @@ import (
 // faults before it.
 type storage struct {
 	*httptest.Server
-	faults  *faultlayer.Layer
-	serving sync.WaitGroup
+	faults *faultlayer.Layer
 }
 
 func newStorage() (*storage, error) {
@@ -25,19 +23,8 @@ func newStorage() (*storage, error) {
 		return nil, err
 	}
 	s := &storage{faults: faultlayer.New(gofakes3.New(memory).Server())}
-	s.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		s.serving.Add(1)
-		defer s.serving.Done()
-		s.faults.ServeHTTP(w, r)
-	}))
+	s.Server = httptest.NewServer(s.faults)
 	return s, nil
-}
-
-// hits returns the requests so far. It waits for the server to be done with
-// them: a client may be earlier, with the last byte in its hand.
-func (s *storage) hits() []faultlayer.Hit {
-	s.serving.Wait()
-	return s.faults.Hits()
 }
 
 // slowDown is how S3 throttles.

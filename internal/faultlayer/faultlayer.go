@@ -61,9 +61,11 @@ type Hit struct {
 type Layer struct {
 	Next http.Handler
 
-	mu    sync.Mutex
-	rules []*rule
-	hits  []Hit
+	mu       sync.Mutex
+	rules    []*rule
+	hits     []Hit
+	underWay int
+	idle     sync.Cond // no request is under way
 }
 
 type rule struct {
@@ -72,7 +74,11 @@ type rule struct {
 }
 
 // New returns a Layer before next.
-func New(next http.Handler) *Layer { return &Layer{Next: next} }
+func New(next http.Handler) *Layer {
+	l := &Layer{Next: next}
+	l.idle.L = &l.mu
+	return l
+}
 
 // Fail makes the next requests that match fail, one for each fault. A nil
 // match is any request.
@@ -82,10 +88,14 @@ func (l *Layer) Fail(match func(*http.Request) bool, faults ...Fault) {
 	l.rules = append(l.rules, &rule{match, faults})
 }
 
-// Hits returns the requests so far, in the order in which they ended.
+// Hits returns the requests so far, in the order in which they ended. It waits
+// for those under way: a client may be earlier, with the last byte in its hand.
 func (l *Layer) Hits() []Hit {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	for l.underWay > 0 {
+		l.idle.Wait()
+	}
 	return append([]Hit(nil), l.hits...)
 }
 
@@ -98,7 +108,7 @@ func (l *Layer) Reset() {
 
 // ServeHTTP answers the request or lets Next do it.
 func (l *Layer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	fault := l.next(r)
+	fault := l.arrive(r)
 	body := &countedBody{ReadCloser: r.Body, sum: sha256.New()}
 	r.Body = body
 	hit := Hit{Method: r.Method, Path: r.URL.Path, Header: r.Header.Clone(), Failed: fault != nil}
@@ -107,6 +117,8 @@ func (l *Layer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		l.mu.Lock()
 		defer l.mu.Unlock()
 		l.hits = append(l.hits, hit)
+		l.underWay--
+		l.idle.Broadcast()
 	}()
 	if fault != nil {
 		fault(w, r)
@@ -115,10 +127,11 @@ func (l *Layer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	l.Next.ServeHTTP(w, r)
 }
 
-// next takes the fault that is due for a request.
-func (l *Layer) next(r *http.Request) Fault {
+// arrive counts a request and takes the fault that is due for it.
+func (l *Layer) arrive(r *http.Request) Fault {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	l.underWay++
 	for _, rule := range l.rules {
 		if len(rule.faults) > 0 && (rule.match == nil || rule.match(r)) {
 			fault := rule.faults[0]

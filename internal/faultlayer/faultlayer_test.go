@@ -8,6 +8,7 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 )
@@ -49,4 +50,21 @@ func TestLayer(t *testing.T) {
 		require.EqualValues(t, 4, hit.Size)
 		require.Equal(t, i < 2, hit.Failed)
 	}
+}
+
+// A client has its answer before the handler is done with the request.
+func TestHitsWaitsForRequestsUnderWay(t *testing.T) {
+	answered := make(chan struct{})
+	layer := New(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.WriteHeader(200)
+		w.(http.Flusher).Flush()
+		<-answered
+	}))
+	server := httptest.NewServer(layer)
+	defer server.Close()
+	resp, err := http.Get(server.URL)
+	require.NoError(t, err)
+	time.AfterFunc(10*time.Millisecond, func() { close(answered) })
+	require.Len(t, layer.Hits(), 1)
+	require.NoError(t, resp.Body.Close())
 }
