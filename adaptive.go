@@ -117,12 +117,17 @@ func (l *Limiter) State() LimiterState {
 	}
 }
 
+// throttleMemory is how long a limiter is kept for a throttle. Our choice: the
+// curve is then ten million attempts per second above where the throttle was.
+const throttleMemory = 5 * time.Minute
+
 // asNew reports whether forgetting the limiter would lose nothing but the
 // measured rate, which two seconds of traffic restore.
 func (l *Limiter) asNew() bool {
+	now := l.clock()
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return !l.enabled.Load() && l.waiting == 0
+	return l.waiting == 0 && (!l.enabled.Load() || now-l.throttledAt >= throttleMemory)
 }
 
 // begin sets the clock's zero to the full second of now: the published

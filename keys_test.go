@@ -10,6 +10,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
@@ -296,4 +297,87 @@ func TestKeysHaveOneEntry(t *testing.T) {
 		wg.Wait()
 		require.Same(t, last[0], last[1])
 	}
+}
+
+// Ten thousand invented hosts at the default bound: the sick host keeps its
+// empty quota, the flood has what the table has room for and one quota more,
+// and what is kept of it all stays small.
+func TestFloodOfHostsAtTheDefaultBound(t *testing.T) {
+	const hosts = 10_000
+	var mu sync.Mutex
+	attempts := 0
+	transport := &Transport{
+		Base: roundTripFunc(func(*http.Request) (*http.Response, error) {
+			mu.Lock()
+			attempts++
+			mu.Unlock()
+			return &http.Response{StatusCode: 503, Body: http.NoBody}, nil
+		}),
+		PerKey: func(string) *Strategy {
+			s := noWait()
+			s.Quota = NewBucket(10) // two retries
+			return s
+		},
+	}
+	for range 3 {
+		send(t, transport, "http://sick.example")
+	}
+	require.Equal(t, 3+2, attempts)
+	sick := transport.entryOf(hostRequest(t, "sick.example"))
+	var before, after runtime.MemStats
+	runtime.GC()
+	runtime.ReadMemStats(&before)
+	var wg sync.WaitGroup
+	for worker := range 4 {
+		wg.Go(func() {
+			for i := worker; i < hosts; i += 4 {
+				send(t, transport, fmt.Sprintf("http://invented%d.example", i))
+			}
+		})
+	}
+	wg.Wait()
+	runtime.GC()
+	runtime.ReadMemStats(&after)
+	require.Len(t, transport.keys.ring, defaultMaxKeys)
+	require.Equal(t, defaultMaxKeys, chained(transport))
+	require.Equal(t, 5+hosts+(defaultMaxKeys-1)+2, attempts, "a retry for each that had room, two for all others")
+	require.Less(t, int64(after.HeapAlloc)-int64(before.HeapAlloc), int64(defaultMaxKeys<<10))
+	require.Same(t, sick, transport.entryOf(hostRequest(t, "sick.example")))
+	send(t, transport, "http://sick.example")
+	require.Equal(t, 5+hosts+(defaultMaxKeys-1)+2+1, attempts, "still no quota")
+}
+
+// A host that has throttled is remembered for its limiter, though its quota is
+// full, until that was long ago.
+func TestThrottledHostIsNotForgotten(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		throttling := true
+		transport := &Transport{MaxKeys: 2, PerKey: func(string) *Strategy { return Adaptive() }}
+		transport.Base = roundTripFunc(func(req *http.Request) (*http.Response, error) {
+			if throttling {
+				return status(429)(req)
+			}
+			return status(200)(req)
+		})
+		ask := func(host string) {
+			req := hostRequest(t, host)
+			_, err := transport.RoundTrip(req.WithContext(WithMaxAttempts(req.Context(), 1)))
+			require.NoError(t, err)
+		}
+		ask("throttling")
+		throttling = false
+		e := transport.entryOf(hostRequest(t, "throttling"))
+		require.Equal(t, 500, e.policy.tokens(), "the quota is as new")
+		require.True(t, e.policy.limiter.State().Enabled)
+		for i := range 20 {
+			ask(fmt.Sprint("well", i))
+		}
+		require.Len(t, transport.keys.ring, 2)
+		require.Same(t, e, transport.entryOf(hostRequest(t, "throttling")), "or a flood would buy it a new limiter")
+		time.Sleep(throttleMemory)
+		for i := range 20 {
+			ask(fmt.Sprint("well", i))
+		}
+		require.NotSame(t, e, transport.entryOf(hostRequest(t, "throttling")), "or a few such hosts would take all the room for ever")
+	})
 }
