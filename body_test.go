@@ -992,3 +992,30 @@ func TestUnknownLengthIsReadInLargePieces(t *testing.T) {
 	require.NoError(t, err)
 	require.GreaterOrEqual(t, sizes[0], 1<<10, "%v", sizes)
 }
+
+// A long stream that can't be sent again takes no more memory than the
+// ReplayBuffer, goes out once, and its answer comes back.
+func TestLongOpaqueBodyTakesNoMemory(t *testing.T) {
+	const size = 128 << 20
+	var received []int64
+	base := roundTripFunc(func(req *http.Request) (*http.Response, error) {
+		n, err := io.CopyBuffer(struct{ io.Writer }{io.Discard}, struct{ io.Reader }{req.Body}, make([]byte, 32<<10))
+		received = append(received, n)
+		_ = req.Body.Close()
+		if err != nil {
+			return nil, err
+		}
+		return status(503)(req)
+	})
+	body := &trackedBody{ReadCloser: io.NopCloser(io.LimitReader(endless{}, size))}
+	req := newRequest(t, "PUT", body)
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	resp, err := (&Transport{Base: base, Strategy: noWait()}).RoundTrip(req)
+	runtime.ReadMemStats(&after)
+	require.NoError(t, err)
+	require.Equal(t, 503, resp.StatusCode)
+	require.Equal(t, []int64{size}, received)
+	require.Less(t, after.TotalAlloc-before.TotalAlloc, uint64(8<<20), "a bound, and garbage of which each Read makes a little")
+	require.Equal(t, 1, body.closes())
+}

@@ -3,17 +3,22 @@ package retrip
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io"
+	"log"
+	"log/slog"
 	"net/http"
 	"net/http/cookiejar"
-	"reflect"
-	"slices"
+	"os"
+	"runtime"
+	"runtime/metrics"
 	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -25,29 +30,29 @@ import (
 // the subject of a test:
 //
 //	 1 early answer to a large PUT             TestEarlyAnswerTwoHundredTimes, TestEarlyAnswerOverHTTP2
-//	 2 nothing read ahead, bodies closed       TestBodyIsReadByTheBaseAlone, TestEveryExitClosesTheBody
-//	 3 opaque body over the buffer             TestBodyBeyondTheBufferIsSentOnce, TestFaults
+//	 2 nothing read ahead, bodies closed       TestBodyIsReadByTheBaseAlone, TestBodyWithGetBodyIsLeftToTheBase, TestEveryExitClosesTheBody
+//	 3 opaque body over the buffer             TestBodyBeyondTheBufferIsSentOnce, TestLongOpaqueBodyTakesNoMemory, TestFaults
 //	 4 opaque body has GetBody for the base    TestCapturedBodyHasGetBody, TestFaults (REFUSED_STREAM, GOAWAY)
-//	 5 framing is as without us                TestFramingIsTheSame, TestNoBodyStaysNoBody
+//	 5 framing is as without us                TestFramingIsTheSame, TestFramingIsTheSameOverHTTP2, TestNoBodyStaysNoBody
 //	 6 exhausted: the last answer              TestEveryStatusIsAResponse, TestLastErrorNamesAttemptsAndReason
-//	 7 Retry-After                             TestWaitHeaders, TestRetryAfterFloods
+//	 7 Retry-After                             TestWaitHeaders, TestFirstOfSeveralRetryAfters, TestRetryAfterFloods
 //	 8 a wait beyond deadline or cap           TestWaitBeyondDeadlineFailsFast, TestServerDirectedWaits
 //	 9 cancelled while it waits                TestCancelDuringWait, TestRequestCancelDuringWait
-//	10 timeout of an attempt                   TestAttemptTimeout and those after it, TestFaults (stalled)
+//	10 timeout of an attempt                   TestAttemptTimeout and those after it, TestAttemptTimeoutOverTheNetwork, TestFaults (stalled)
 //	11 POST is sent twice only with a promise  TestSafety, TestFaults
-//	12 discarded responses                     TestDiscard, TestErrorBodiesWithoutEnd, TestHundredRetriesUseOneConnection
+//	12 discarded responses                     TestDiscard, TestErrorBodiesWithoutEnd, TestErrorBodiesAndDeadlines, TestErrorPagesKeepTheConnection
 //	13 other hosts' connections                TestFailuresLeaveOtherHostsConnections, TestCloseIdleConnectionsReachesTheBase
 //	14 101 and streams                         TestUpgradeOverTheNetwork, TestServerSentEventsAreNotBuffered
-//	15 the caller's request                    TestRequestIsNotModified, TestPrepare
+//	15 the caller's request                    TestNoFieldOfTheRequestChanges, TestRequestIsNotModified, TestRequestMayBeReused, TestPrepare
 //	16 redirects and cookies                   TestHigherLevelsAreTheClients, TestRedirectsAreTheClients
-//	17 hopeless errors                         TestHopelessErrorsOfNetHTTP, TestErrors, TestFaults (TLS)
+//	17 hopeless errors                         TestHopelessErrorsOfNetHTTP, TestErrors, TestNameThatDoesNotExist, TestFaults (TLS)
 //	18 adaptive hears all, tokens come back    TestAdaptiveHearsEveryAttempt, TestCancelDuringWait, TestPermitsComeBack
-//	19 quota spent under load                  TestQuotaSpentUnderLoad, TestLongPollWaitsWithItsAnswer
+//	19 quota spent under load                  TestQuotaSpentUnderLoad, TestQuotaSpentIsATypedError, TestLongPollWaitsWithItsAnswer
 //	20 the published vectors                   TestVectorsQuota, TestVectorsBackoff, TestVectorsServerWaits
 //	21 quota is exact                          TestQuotaIsExactUnderContention, TestZeroBucketRefuses
 //	22 clock skew                              TestConcurrentSkew, TestVectorsClockSkewDecisions
 //	23 published simulations                   TestSimulatedContention, TestSimulatedQuota, TestSimulatedCollapse
-//	24 cost                                    TestSuccessAllocatesNothing, TestRetryMemory, TestLogsKeepSecrets
+//	24 cost                                    TestSuccessAllocatesNothing, TestNoGoroutineForARequest, TestSaysNothingByItself, TestLogsKeepSecrets
 //	25 stacked retriers                        TestStackedTransportsAdd, TestOuterRetrierIsNotMultiplied
 
 // "must return err == nil if it obtained a response, regardless of the
@@ -142,109 +147,6 @@ func TestHigherLevelsAreTheClients(t *testing.T) {
 			require.NoError(t, resp.Body.Close())
 			require.Equal(t, code < 400, asked == 1)
 			require.Len(t, jar.Cookies(resp.Request.URL), 1)
-		}
-	}
-}
-
-// "should not modify the request, except for consuming and closing the
-// Request's Body."
-func TestRequestIsNotModified(t *testing.T) {
-	noLeaks(t)
-	for _, protocol := range allProtocols {
-		var hits atomic.Int64
-		url, base := serve(t, protocol, func(w http.ResponseWriter, r *http.Request) {
-			_, _ = io.Copy(io.Discard, r.Body)
-			if len(r.Header["Added"]) > 1 {
-				t.Error("what Prepare adds piles up")
-			}
-			if hits.Add(1)%3 != 0 {
-				w.WriteHeader(503)
-			}
-		})
-		all := transports(base)
-		all["adding"] = &Transport{Base: base, AttemptTimeout: time.Minute, Prepare: func(req *http.Request, _ Prep) error {
-			req.Header.Add("Added", "by Prepare")
-			req.URL.RawQuery, req.Host, req.Form = "added=1", "added.example", map[string][]string{"a": nil}
-			return nil
-		}}
-		for name, transport := range all {
-			transport.Strategy = noWait()
-			for _, b := range bodyKinds {
-				t.Run(protocol+"/"+name+"/"+b.name, func(t *testing.T) {
-					if b.over {
-						b.content = small // three attempts for all
-					}
-					req := requestTo(t, "PUT", url+"/path?query")
-					req.Header["mixed-Case"] = []string{"a", "b"}
-					closed := b.open(t, req, b.content)
-					if req.Body != nil {
-						req.Trailer = http.Header{"T": {"v"}} // without a body, net/http never ends the stream
-					}
-					unchanged := remember(req)
-					resp, err := transport.RoundTrip(req)
-					require.NoError(t, err)
-					require.Equal(t, 200, resp.StatusCode)
-					require.NoError(t, resp.Body.Close())
-					eventually(t, closed, "the close of the request's body")
-					unchanged(t)
-				})
-			}
-		}
-	}
-}
-
-// remember returns what compares the request with how it is now: every field,
-// what it points to, and which maps and functions they are.
-func remember(req *http.Request) func(*testing.T) {
-	fields := reflect.ValueOf(*req)
-	before := *req
-	clone := req.Clone(req.Context())
-	return func(t *testing.T) {
-		t.Helper()
-		now := reflect.ValueOf(*req)
-		for i := range now.NumField() {
-			name, was, is := now.Type().Field(i).Name, fields.Field(i), now.Field(i)
-			switch is.Kind() {
-			case reflect.Map, reflect.Func, reflect.Pointer, reflect.Chan:
-				require.Equal(t, was.Pointer(), is.Pointer(), name)
-			case reflect.Interface:
-				require.True(t, was.Equal(is), name)
-			default:
-				require.True(t, reflect.DeepEqual(was.String(), is.String()), name)
-			}
-		}
-		require.Equal(t, clone.Header, req.Header)
-		require.Equal(t, clone.Trailer, req.Trailer)
-		require.Equal(t, clone.URL, req.URL)
-		require.Equal(t, clone.Form, req.Form)
-		require.Equal(t, before.ContentLength, req.ContentLength)
-		require.Equal(t, before.Host, req.Host)
-	}
-}
-
-// "Callers should not mutate or reuse the request until the Response's Body
-// has been closed": after that they may.
-func TestRequestMayBeReused(t *testing.T) {
-	noLeaks(t)
-	for _, protocol := range allProtocols {
-		var hits atomic.Int64
-		url, base := serve(t, protocol, func(w http.ResponseWriter, r *http.Request) {
-			_, _ = io.Copy(io.Discard, r.Body)
-			if hits.Add(1)%2 == 1 {
-				w.WriteHeader(503)
-			}
-		})
-		transport := &Transport{Base: base, Strategy: noWait()}
-		req := requestTo(t, "PUT", url)
-		for i := range 20 {
-			closed := opaqueBody(t, req, small)
-			resp, err := transport.RoundTrip(req)
-			require.NoError(t, err)
-			require.Equal(t, 200, resp.StatusCode)
-			require.NoError(t, resp.Body.Close())
-			eventually(t, closed, "the close of the request's body")
-			req.Header.Set("Number", fmt.Sprint(i)) // a race if anybody still reads it
-			req.URL.Path = fmt.Sprint("/", i)
 		}
 	}
 }
@@ -374,69 +276,6 @@ func TestBodyIsReadByTheBaseAlone(t *testing.T) {
 	require.Equal(t, 1, original.closes())
 }
 
-// On the wire a request looks as it does without us, byte by byte, the first
-// time and the second.
-func TestFramingIsTheSame(t *testing.T) {
-	noLeaks(t)
-	for name, set := range map[string]func(*http.Request){
-		"no body":                func(*http.Request) {},
-		"NoBody":                 func(r *http.Request) { r.Body = http.NoBody },
-		"empty, unknown length":  func(r *http.Request) { r.Body = opaque("") },
-		"empty, length -1":       func(r *http.Request) { r.Body, r.ContentLength = opaque(""), -1 },
-		"opaque, unknown length": func(r *http.Request) { r.Body = opaque("hello") },
-		"opaque, known length":   func(r *http.Request) { r.Body, r.ContentLength = opaque("hello"), 5 },
-		"GetBody":                func(r *http.Request) { inMemoryBody(nil, r, []byte("hello")) },
-		"chunked":                func(r *http.Request) { inMemoryBody(nil, r, []byte("hello")); r.TransferEncoding = []string{"chunked"} },
-		"close":                  func(r *http.Request) { r.Close = true },
-	} {
-		for _, method := range []string{"GET", "PUT", "POST", "DELETE"} {
-			t.Run(name+"/"+method, func(t *testing.T) {
-				wire := func(attempts int) []string {
-					var mu sync.Mutex
-					var lines []string
-					server := faultserver.Start(faultserver.Serve(func(c *faultserver.Conn, in *faultserver.Incoming) bool {
-						body, _ := io.ReadAll(in.Body)
-						mu.Lock()
-						lines = append(lines, fmt.Sprint(in.Method, in.URL, in.Header, in.ContentLength, in.TransferEncoding, string(body)))
-						mu.Unlock()
-						_, err := io.WriteString(c, faultserver.Response(503, "no", "Connection: close"))
-						return err != nil && in.Close
-					}))
-					defer server.Close()
-					base := &http.Transport{DialContext: server.Dial}
-					defer base.CloseIdleConnections()
-					req := requestTo(t, method, server.URL)
-					req.Host = "example.com"
-					req.Header.Set("Idempotency-Key", "one")
-					set(req)
-					s := noWait()
-					s.MaxAttempts = attempts
-					var rt http.RoundTripper = base
-					if attempts > 0 {
-						rt = &Transport{Base: base, Strategy: s}
-					}
-					resp, err := rt.RoundTrip(req)
-					require.NoError(t, err)
-					require.NoError(t, resp.Body.Close())
-					return lines
-				}
-				// net/http gives the first Read of a body of unknown length 200 ms, to
-				// find out whether it is empty (probeRequestBody in transfer.go). On a
-				// busy machine it may take longer, with us or without.
-				var plain, once, twice []string
-				for range 5 {
-					plain, once, twice = wire(0), wire(1), wire(2)
-					if slices.Equal(plain, once) && slices.Equal(slices.Concat(plain, plain), twice) {
-						break
-					}
-				}
-				require.Equal(t, plain, once)
-				require.Equal(t, slices.Concat(plain, plain), twice)
-			})
-		}
-	}
-}
-
 // A host that fails costs another host none of its idle connections.
 func TestFailuresLeaveOtherHostsConnections(t *testing.T) {
 	noLeaks(t)
@@ -477,4 +316,112 @@ func TestQuotaSpentUnderLoad(t *testing.T) {
 	}
 	wg.Wait()
 	require.Len(t, base.sent(), 256)
+}
+
+// A spent quota is told by type where there is no answer to return, and 256
+// callers who come again and again get it at the price of one attempt each.
+func TestQuotaSpentIsATypedError(t *testing.T) {
+	base := script(fails(errReset))
+	s := noWait()
+	s.Quota = NewBucket(0)
+	transport := &Transport{Base: base, Strategy: s}
+	transport.Stats()
+	var wg sync.WaitGroup
+	for range 256 {
+		wg.Go(func() {
+			for range 4 {
+				_, err := get(t.Context(), transport)
+				var e *Error
+				if !errors.Is(err, QuotaSpent) || !errors.Is(err, syscall.ECONNRESET) || !errors.As(err, &e) || e.Attempts != 1 {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	require.Len(t, base.sent(), 4*256)
+	require.EqualValues(t, 4*256, transport.Stats().GivenUp[QuotaSpent], "nobody fails to notice")
+}
+
+// Nothing is written anywhere unless somebody asks for it.
+func TestSaysNothingByItself(t *testing.T) {
+	read, write, err := os.Pipe()
+	require.NoError(t, err)
+	defer read.Close()
+	stdout, stderr, logger, flags := os.Stdout, os.Stderr, log.Writer(), log.Flags()
+	said := make(chan []byte)
+	go func() {
+		all, _ := io.ReadAll(read)
+		said <- all
+	}()
+	func() {
+		os.Stdout, os.Stderr = write, write
+		log.SetOutput(write)
+		previous := slog.SetLogLoggerLevel(slog.LevelDebug)
+		defer func() {
+			os.Stdout, os.Stderr = stdout, stderr
+			log.SetOutput(logger)
+			log.SetFlags(flags)
+			slog.SetLogLoggerLevel(previous)
+		}()
+		for _, play := range []step{
+			status(200), status(503), status(429, "Retry-After: 99"), status(429, "Retry-After: never"), status(404),
+			jsonError(400, "ThrottlingException"), answer(503, "<Error>", "Content-Type: text/xml"),
+			fails(errReset), fails(context.DeadlineExceeded), fails(&baseError{"no"}),
+			func(*http.Request) (*http.Response, error) { return nil, nil },
+		} {
+			for way := range ways(nil) {
+				transport := ways(script(play))[way]
+				transport.Strategy = noWait()
+				transport.Strategy.ThrottleBackoff = nil
+				for _, kind := range bodyKinds {
+					req := newRequest(t, "PUT", nil)
+					kind.open(t, req, small)
+					if resp, err := transport.RoundTrip(req); err == nil {
+						_ = resp.Body.Close()
+					}
+				}
+			}
+		}
+		_, _ = (&Transport{MaxKeys: -1}).RoundTrip(newRequest(t, "GET", nil))
+	}()
+	require.NoError(t, write.Close())
+	require.Empty(t, string(<-said))
+}
+
+// A request without a body, or with one that can be reopened, starts no
+// goroutine and is sent in its caller's.
+func TestNoGoroutineForARequest(t *testing.T) {
+	created := []metrics.Sample{{Name: "/sched/goroutines-created:goroutines"}}
+	if metrics.Read(created); created[0].Value.Kind() != metrics.KindUint64 {
+		t.Skip("this Go does not count them")
+	}
+	self := func() string {
+		stack := make([]byte, 64)
+		name, _, _ := strings.Cut(string(stack[:runtime.Stack(stack, false)]), "[")
+		return name
+	}
+	var sender string
+	base := roundTripFunc(func(req *http.Request) (*http.Response, error) {
+		sender = self()
+		return &http.Response{StatusCode: 200, Body: http.NoBody}, nil
+	})
+	for way, transport := range ways(base) {
+		for _, withBody := range []bool{false, true} {
+			const times = 1000
+			req := newRequest(t, "PUT", nil)
+			if withBody {
+				inMemoryBody(t, req, small)
+			}
+			metrics.Read(created)
+			before := created[0].Value.Uint64()
+			for range times {
+				_, err := transport.RoundTrip(req)
+				require.NoError(t, err)
+			}
+			metrics.Read(created)
+			require.Less(t, created[0].Value.Uint64()-before, uint64(times/10), "%s, body %v: other tests leave some", way, withBody)
+			require.Equal(t, self(), sender)
+		}
+	}
 }

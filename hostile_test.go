@@ -104,29 +104,40 @@ func putEarly(t *testing.T, transport *Transport, url, name string, content []by
 // behind its answer with RST_STREAM.
 func TestEarlyAnswerOverHTTP2(t *testing.T) {
 	noLeaks(t)
-	content := randomBytes(2<<20, 4) // above what the two of them keep in buffers
+	times := 2
+	if *long {
+		times = 200
+	}
+	content := randomBytes(8<<20, 6)
 	want := sha256.Sum256(content)
-	var met sync.Map
-	url, base := serve(t, "h2", func(w http.ResponseWriter, r *http.Request) {
-		if _, again := met.LoadOrStore(r.Header.Get("Name"), true); !again {
-			w.WriteHeader(503)
-			return
-		}
-		h := sha256.New()
-		if _, err := io.Copy(h, r.Body); err != nil {
-			panic(http.ErrAbortHandler) // and so the caller is not told of a success
-		}
-		if !bytes.Equal(h.Sum(nil), want[:]) {
-			t.Error("the server got another body")
-		}
-	})
-	transport := &Transport{Base: base, Strategy: noWait(), ReplayBuffer: 8 << 20}
-	for i := range 5 {
-		for kind, open := range map[string]opener{
-			"GetBody": inMemoryBody, "file": sameFile(t, content, 0),
-			"positioned file": sameFile(t, content, 12_345), "opaque": opaqueBody,
+	for _, protocol := range []string{"h2", "h2c"} {
+		for _, b := range []bodyKind{
+			{name: "GetBody", open: inMemoryBody},
+			{name: "file", open: sameFile(t, content, 0)},
+			{name: "positioned file", open: sameFile(t, content, 12_345)},
+			{name: "opaque", open: opaqueBody},
 		} {
-			putEarly(t, transport, url, fmt.Sprint(kind, i), content, open)
+			t.Run(protocol+"/"+b.name, func(t *testing.T) {
+				var met sync.Map
+				url, base := serve(t, protocol, func(w http.ResponseWriter, r *http.Request) {
+					if _, again := met.LoadOrStore(r.Header.Get("Name"), true); !again {
+						_, _ = io.ReadFull(r.Body, make([]byte, 1))
+						w.WriteHeader(503)
+						return
+					}
+					h := sha256.New()
+					if _, err := io.Copy(h, r.Body); err != nil {
+						panic(http.ErrAbortHandler) // and so the caller is not told of a success
+					}
+					if !bytes.Equal(h.Sum(nil), want[:]) {
+						t.Error("the server got another body")
+					}
+				})
+				transport := &Transport{Base: base, Strategy: noWait(), ReplayBuffer: 8 << 20}
+				for i := range times {
+					putEarly(t, transport, url, fmt.Sprint(i), content, b.open)
+				}
+			})
 		}
 	}
 }

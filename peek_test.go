@@ -5,6 +5,7 @@ import (
 	"compress/gzip"
 	"context"
 	"crypto/rand"
+	"fmt"
 	"io"
 	"net/http"
 	"strings"
@@ -203,4 +204,54 @@ type countingReader struct{ n int64 }
 func (r *countingReader) Read(p []byte) (int, error) {
 	r.n += int64(len(p))
 	return len(p), nil
+}
+
+// An error body that has no end, in whatever way, keeps a retry for no longer
+// than the backoff, or the moment that it may take anyway, and RoundTrip never
+// goes on after the deadline.
+func TestErrorBodiesAndDeadlines(t *testing.T) {
+	trickling := func() io.Reader {
+		return readerFunc(func(p []byte) (int, error) {
+			time.Sleep(3 * time.Millisecond)
+			return copy(p, "x"), nil
+		})
+	}
+	for contentType, look := range map[string]time.Duration{"text/plain": discardTime, "application/json": peekTime + discardTime, "application/xml": peekTime + discardTime} {
+		for kind, body := range map[string]func() io.Reader{"stalled": stalled, "trickling": trickling, "endless": func() io.Reader { return endless{} }} {
+			for _, backoff := range []time.Duration{0, discardTime / 2, 100 * time.Millisecond, time.Second} {
+				for _, deadline := range []time.Duration{0, time.Millisecond, 97 * time.Millisecond, 300 * time.Millisecond, 5 * time.Second} {
+					t.Run(fmt.Sprint(contentType, "/", kind, "/", backoff, "/", deadline), func(t *testing.T) {
+						synctest.Test(t, func(t *testing.T) {
+							ctx := t.Context()
+							if deadline > 0 {
+								var cancel context.CancelFunc
+								ctx, cancel = context.WithTimeout(ctx, deadline)
+								defer cancel()
+							}
+							s := noWait()
+							s.MaxAttempts, s.Backoff = 4, Constant{Wait: backoff}
+							base := script(func(req *http.Request) (*http.Response, error) {
+								return respond(503, contentType, body())(req)
+							})
+							begun := time.Now()
+							resp, err := (&Transport{Base: base, Strategy: s}).RoundTrip(newRequest(t, "GET", nil).WithContext(ctx))
+							if deadline > 0 {
+								require.LessOrEqual(t, time.Since(begun), deadline)
+							} else {
+								require.NoError(t, err)
+							}
+							if err == nil {
+								require.NoError(t, resp.Body.Close())
+							}
+							for _, wait := range base.waits() {
+								require.LessOrEqual(t, wait, max(backoff, look))
+							}
+							time.Sleep(time.Minute)
+							base.requireClosed(t, 0)
+						})
+					})
+				}
+			}
+		}
+	}
 }

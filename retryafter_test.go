@@ -4,6 +4,7 @@ import (
 	"math"
 	"net/http"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -89,4 +90,31 @@ func FuzzWaitHeaders(f *testing.F) {
 			}
 		}
 	})
+}
+
+// Of several Retry-After lines the first counts, be the others longer, shorter
+// or nonsense.
+func TestFirstOfSeveralRetryAfters(t *testing.T) {
+	for _, tt := range []struct {
+		lines []string
+		want  []time.Duration
+	}{
+		{[]string{"1", "3600"}, milliseconds(1000, 1000)},
+		{[]string{"3600", "1"}, nil},
+		{[]string{"-5", "7"}, milliseconds(100, 200)},
+		{[]string{"2", "garbage"}, milliseconds(2000, 2000)},
+		{[]string{"99999999999999", "0"}, nil},
+		{[]string{"", "3600"}, milliseconds(100, 200)},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			var headers []string
+			for _, line := range tt.lines {
+				headers = append(headers, "Retry-After: "+line)
+			}
+			base := script(status(503, headers...))
+			_, err := get(t.Context(), &Transport{Base: base, Strategy: longest(Standard())})
+			require.NoError(t, err)
+			require.Equal(t, tt.want, base.waits(), tt.lines)
+		})
+	}
 }

@@ -1,0 +1,256 @@
+package retrip
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// Over real connections an attempt that gets no headers in time is retried, an
+// answer that has begun in time may take longer than that, and the caller's own
+// deadline is the end.
+func TestAttemptTimeoutOverTheNetwork(t *testing.T) {
+	noLeaks(t)
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	for _, protocol := range allProtocols {
+		for name, open := range map[string]opener{"none": noBody, "GetBody": reopenedBody, "opaque": opaqueBody} {
+			want := small
+			if name == "none" {
+				want = nil
+			}
+			var hits atomic.Int64
+			url, base := serve(t, protocol, func(w http.ResponseWriter, r *http.Request) {
+				got, err := io.ReadAll(r.Body)
+				if r.URL.Path == "/never" || hits.Add(1) == 1 {
+					<-r.Context().Done()
+					return
+				}
+				if err != nil || !bytes.Equal(got, want) {
+					t.Error("the server got another body", err)
+				}
+				_, _ = w.Write(small)
+				_ = http.NewResponseController(w).Flush()
+				time.Sleep(slow * 3 / 2)
+				_, _ = w.Write(large)
+			})
+			wg.Go(func() {
+				t.Run(protocol+"/"+name, func(t *testing.T) {
+					counting := &countingBase{RoundTripper: base}
+					s := noWait()
+					s.MaxAttempts = 10 // where the machine is busy, the second may be too slow as well
+					transport := &Transport{Base: counting, Strategy: s, AttemptTimeout: slow}
+					req := requestTo(t, "PUT", url)
+					closed := open(t, req, small)
+					resp, err := transport.RoundTrip(req)
+					require.NoError(t, err)
+					require.Equal(t, 200, resp.StatusCode)
+					got, err := io.ReadAll(resp.Body)
+					require.NoError(t, err)
+					require.True(t, bytes.Equal(got, append(bytes.Clone(small), large...)))
+					require.NoError(t, resp.Body.Close())
+					require.GreaterOrEqual(t, counting.calls.Load(), int64(2))
+					eventually(t, closed, "the close of the request's body")
+
+					calls := counting.calls.Load()
+					ctx, cancel := context.WithTimeout(t.Context(), slow/4)
+					defer cancel()
+					_, err = transport.RoundTrip(requestTo(t, "GET", url+"/never").WithContext(ctx))
+					require.ErrorIs(t, err, context.DeadlineExceeded)
+					require.NotErrorAs(t, err, new(*AttemptTimeoutError))
+					require.EqualValues(t, 1, counting.calls.Load()-calls)
+				})
+			})
+		}
+	}
+}
+
+// An attempt timeout ends an attempt whose body waits for its source.
+func TestAttemptTimeoutOverABlockedSource(t *testing.T) {
+	noLeaks(t)
+	for _, protocol := range allProtocols {
+		for _, method := range []string{"PUT", "POST"} {
+			t.Run(protocol+"/"+method, func(t *testing.T) {
+				url, base := serve(t, protocol, func(_ http.ResponseWriter, r *http.Request) {
+					_, _ = io.Copy(io.Discard, r.Body)
+				})
+				source, w := io.Pipe()
+				defer w.Close()
+				go func() { _, _ = w.Write(small) }()
+				body := &trackedBody{ReadCloser: source}
+				req := requestTo(t, method, url)
+				req.Body = body
+				ended := make(chan error, 1)
+				go func() {
+					_, err := (&Transport{Base: base, Strategy: noWait(), AttemptTimeout: 50 * time.Millisecond}).RoundTrip(req)
+					ended <- err
+				}()
+				select {
+				case err := <-ended:
+					require.ErrorAs(t, err, new(*AttemptTimeoutError))
+					require.ErrorIs(t, err, map[string]Reason{"PUT": BodyNotReplayable, "POST": NotRepeatable}[method])
+				case <-time.After(patience):
+					t.Fatal("RoundTrip hangs")
+				}
+				eventually(t, func() bool { return body.closes() == 1 }, "the close of the request's body")
+			})
+		}
+	}
+}
+
+// An error page, short or not, in one piece or in chunks, looked into or not,
+// costs no connection: it is read to its end before the retry.
+func TestErrorPagesKeepTheConnection(t *testing.T) {
+	noLeaks(t)
+	for _, protocol := range []string{"h1", "h2"} {
+		for name, page := range map[string]struct {
+			contentType, text string
+			chunked           bool
+		}{
+			"text":         {"text/plain", strings.Repeat("x", 20_000), false},
+			"chunked text": {"text/plain", strings.Repeat("x", 20_000), true},
+			"JSON":         {"application/json", jsonDocument, false},
+			"chunked JSON": {"application/json", jsonDocument + strings.Repeat(" ", 60_000-len(jsonDocument)), true},
+			"XML":          {"application/xml", xmlDocument, false},
+		} {
+			t.Run(protocol+"/"+name, func(t *testing.T) {
+				const exchanges = 100
+				var hits, conns atomic.Int64
+				srv := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+					if hits.Add(1)%2 == 0 {
+						return
+					}
+					w.Header().Set("Content-Type", page.contentType)
+					if !page.chunked {
+						w.Header().Set("Content-Length", fmt.Sprint(len(page.text)))
+					}
+					w.WriteHeader(503)
+					_, _ = io.WriteString(w, page.text)
+				}))
+				srv.Config.ConnState = func(_ net.Conn, state http.ConnState) {
+					if state == http.StateNew {
+						conns.Add(1)
+					}
+				}
+				srv.EnableHTTP2 = protocol == "h2"
+				srv.StartTLS()
+				defer srv.Close()
+				base := srv.Client().Transport.(*http.Transport)
+				defer base.CloseIdleConnections()
+				s := noWait()
+				s.ThrottleBackoff = nil
+				counting := &countingBase{RoundTripper: base}
+				transport := &Transport{Base: counting, Strategy: s}
+				for range exchanges {
+					resp, err := transport.RoundTrip(requestTo(t, "GET", srv.URL))
+					require.NoError(t, err)
+					require.Equal(t, 200, resp.StatusCode)
+					_, err = io.Copy(io.Discard, resp.Body)
+					require.NoError(t, err)
+					require.NoError(t, resp.Body.Close())
+				}
+				require.EqualValues(t, 2*exchanges, counting.calls.Load())
+				counting.requireClosed(t, readAhead)
+				// One, unless now and then the machine is too busy to read a page within discardTime.
+				require.LessOrEqual(t, conns.Load(), int64(exchanges/5))
+			})
+		}
+	}
+}
+
+// The same over real connections, as far as a clock can tell there.
+func TestStalledErrorBodiesAndDeadlinesOverTheNetwork(t *testing.T) {
+	noLeaks(t)
+	for _, protocol := range allProtocols {
+		for _, contentType := range []string{"text/plain", "application/json"} {
+			t.Run(protocol+"/"+contentType, func(t *testing.T) {
+				url, base := serve(t, protocol, func(w http.ResponseWriter, r *http.Request) {
+					w.Header().Set("Content-Type", contentType)
+					w.WriteHeader(503)
+					_ = http.NewResponseController(w).Flush()
+					<-r.Context().Done()
+				})
+				counting := &countingBase{RoundTripper: base}
+				s := noWait()
+				s.MaxAttempts, s.Backoff = 1000, Constant{Wait: 5 * time.Millisecond}
+				ctx, cancel := context.WithTimeout(t.Context(), 400*time.Millisecond)
+				defer cancel()
+				ended := make(chan struct{})
+				go func() {
+					defer close(ended)
+					resp, err := (&Transport{Base: counting, Strategy: s}).RoundTrip(requestTo(t, "GET", url).WithContext(ctx))
+					if err == nil {
+						_ = resp.Body.Close()
+					}
+				}()
+				select {
+				case <-ended:
+				case <-time.After(patience):
+					t.Fatal("RoundTrip goes on after the deadline")
+				}
+				counting.requireClosed(t, readAhead)
+			})
+		}
+	}
+}
+
+// A name that does not exist is asked for once, and one whose server fails as
+// often as any other: by the resolver's own errors, not ours.
+func TestNameThatDoesNotExist(t *testing.T) {
+	noLeaks(t)
+	for _, tt := range []struct {
+		rcode    byte
+		attempts int
+		reason   Reason
+	}{
+		{3, 1, NotRetryable},  // NXDOMAIN
+		{2, 3, AttemptsSpent}, // SERVFAIL
+	} {
+		t.Run(fmt.Sprint("rcode ", tt.rcode), func(t *testing.T) {
+			resolver := &net.Resolver{PreferGo: true, Dial: func(context.Context, string, string) (net.Conn, error) {
+				client, server := net.Pipe()
+				go answerDNS(server, tt.rcode)
+				return client, nil
+			}}
+			counting := &countingBase{RoundTripper: &http.Transport{DialContext: (&net.Dialer{Resolver: resolver}).DialContext}}
+			ctx, trace := WithTrace(t.Context())
+			req := requestTo(t, "POST", "http://nowhere.test./").WithContext(ctx)
+			_, err := (&Transport{Base: counting, Strategy: noWait()}).RoundTrip(req)
+			require.ErrorAs(t, err, new(*net.DNSError))
+			require.EqualValues(t, tt.attempts, counting.calls.Load())
+			require.Equal(t, tt.reason, lastOf(trace).Reason)
+		})
+	}
+}
+
+// answerDNS answers queries over a stream (RFC 1035 4.2.2) with a response code.
+func answerDNS(conn net.Conn, rcode byte) {
+	defer conn.Close()
+	for {
+		var size [2]byte
+		if _, err := io.ReadFull(conn, size[:]); err != nil {
+			return
+		}
+		message := make([]byte, binary.BigEndian.Uint16(size[:]))
+		if _, err := io.ReadFull(conn, message); err != nil {
+			return
+		}
+		message[2] |= 0x80 // it is a response
+		message[3] = 0x80 | rcode
+		if _, err := conn.Write(append(size[:], message...)); err != nil {
+			return
+		}
+	}
+}
