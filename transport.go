@@ -45,9 +45,9 @@ type Transport struct {
 
 	// MaxKeys bounds the keys with a state of their own; 0 means 1024, our
 	// choice: who talks to more hosts at a time is a crawler. Beyond it a key is
-	// forgotten only if its quota is full and its limiter idle, and if none is,
-	// further keys share one strategy: nobody gets a fresh quota by inventing
-	// hosts.
+	// forgotten only if its quota is full and its limiter has met no throttle
+	// for five minutes, and if there is none, further keys share one strategy:
+	// nobody gets a fresh quota by inventing hosts.
 	MaxKeys int
 
 	// AttemptTimeout bounds each attempt, from the end of Prepare to the response
