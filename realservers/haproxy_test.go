@@ -3,9 +3,11 @@
 package realservers
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -65,8 +67,12 @@ func TestHAProxyQueueFull(t *testing.T) {
 			t.Run(name+path, func(t *testing.T) {
 				var calls []call
 				for i := range 12 {
-					k := call{method: []string{"GET", "PUT", "POST", "POST"}[i%4], path: path, kind: i % kinds, fault: "150ms"}
-					if k.method != "GET" {
+					k := call{method: []string{"GET", "PUT", "POST", "POST"}[i%4], path: path, kind: (i + i/4) % kinds, fault: "150ms"}
+					switch {
+					case k.method == "GET":
+					case k.kind == inMemory:
+						k.size = 1000 // net/http sends it in one piece with the headers
+					default:
 						k.size = 300_000
 					}
 					if i%4 == 3 {
@@ -75,9 +81,28 @@ func TestHAProxyQueueFull(t *testing.T) {
 					calls = append(calls, k)
 				}
 				refused := 0
-				for i, a := range c.together(calls...) {
+				answers := c.together(calls...)
+				for try := 1; try < 3 && late(calls, answers); try++ {
+					answers = c.together(calls...)
+				}
+				for i, a := range answers {
 					what := fmt.Sprint(calls[i], "\n", a)
 					refused += a.retries()
+					// HAProxy closes right behind a 503, whatever is still being sent.
+					// Over HTTP/1, net/http may see that before it reads the 503,
+					// and then only tells that it could not write.
+					mayBeCut := c == http1 && calls[i].size > 1000
+					for _, e := range a.events {
+						if e.Err != nil {
+							require.True(t, mayBeCut && closedByPeer(e.Err), what)
+						}
+					}
+					if !calls[i].repeatable() && a.err != nil {
+						refused++
+						require.Equal(t, retrip.NotRepeatable, a.last().Reason, what)
+						require.Zero(t, a.begun, what)
+						continue
+					}
 					if !calls[i].repeatable() && a.status() == 503 {
 						refused++
 						require.Equal(t, retrip.NotRepeatable, a.last().Reason, what)
@@ -88,7 +113,7 @@ func TestHAProxyQueueFull(t *testing.T) {
 					require.Equal(t, 200, a.status(), what)
 					require.Equal(t, 1, a.begun, what)
 					for j, e := range a.events[:len(a.events)-1] {
-						if path == "/told" {
+						if path == "/told" && e.Err == nil {
 							require.Equal(t, time.Second, e.Wait, what)
 						}
 						require.GreaterOrEqual(t, a.events[j+1].Sent.Sub(e.Done), e.Wait, what)
@@ -98,6 +123,24 @@ func TestHAProxyQueueFull(t *testing.T) {
 			})
 		}
 	}
+}
+
+// late reports whether a Read of an opaque body that was under way when its
+// attempt failed took longer than the moment that retrip gives it. On a machine
+// that has much else to do, not even one in memory is always in time.
+func late(calls []call, answers []answer) bool {
+	for i, a := range answers {
+		if k := calls[i].kind; (k == opaque || k == chunked) && a.last().Reason == retrip.BodyNotReplayable {
+			return true
+		}
+	}
+	return false
+}
+
+// closedByPeer reports whether err says that the other side closed or reset the
+// connection.
+func closedByPeer(err error) bool {
+	return errors.Is(err, syscall.EPIPE) || errors.Is(err, syscall.ECONNRESET)
 }
 
 // HAProxy's answers for a server that is down, or resets the connection.

@@ -50,5 +50,7 @@ pid=$!
 while read -r word; do
   if [ "$word" = reload ]; then kill -"$reload" "$pid"; fi
 done
-kill -TERM "$pid"
+# HAProxy runs itself anew at a reload, and forgets a TERM that came just behind:
+# ask until it is gone.
+while kill -TERM "$pid" 2>/dev/null; do sleep 0.2; done
 wait "$pid" || true
