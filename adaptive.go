@@ -43,9 +43,13 @@ type Limiter struct {
 	now time.Duration // the newest reading, since start; never goes back
 
 	// The measured rate, taken at each half second that had attempts.
-	attempts   int
+	attempts   atomic.Int64
 	halfSecond int64
 	measured   float64
+
+	// Before the first throttle: see update.
+	settled atomic.Int64 // the half second after that of the last update under the lock, or 0
+	pending atomic.Int64 // the time of the last update since then
 
 	// The token bucket. It fills from its second reading on.
 	rate     float64
@@ -111,6 +115,7 @@ func (l *Limiter) fresh() *Limiter {
 func (l *Limiter) State() LimiterState {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	l.settle()
 	return LimiterState{
 		Enabled: l.enabled.Load(), Measured: l.measured, Rate: l.rate,
 		Burst: l.burst, Tokens: l.tokens, Waiting: l.waiting,
@@ -231,26 +236,45 @@ func (l *Limiter) queued() time.Duration {
 }
 
 // update is told how each attempt ended: with a throttling answer or not.
+//
+// Before the first throttle, nobody waits for the rate: one update in each half
+// second keeps it, and what the others change is made up for when it counts.
 func (l *Limiter) update(now time.Duration, throttled bool) {
+	if !throttled && !l.enabled.Load() && l.settled.Load() == int64(now)/halfSeconds+1 {
+		l.attempts.Add(1)
+		l.pending.Store(int64(now))
+		return
+	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	l.settle()
 	t := l.tick(now)
+	l.settled.Store(int64(t)/halfSeconds + 1)
 	l.measure(t)
-
-	var target float64
-	if throttled {
-		used := l.measured
-		if l.enabled.Load() {
-			used = min(used, l.rate)
-		}
-		l.throttledFrom(used, t)
-		l.enabled.Store(true)
-		target = beta * used
-	} else {
-		target = l.curve(t)
+	if !throttled {
+		l.adjust(t, l.curve(t))
+		return
 	}
-	target = min(target, maxOfMeasured*l.measured)
+	used := l.measured
+	if l.enabled.Load() {
+		used = min(used, l.rate)
+	}
+	l.throttledFrom(used, t)
+	l.enabled.Store(true)
+	l.adjust(t, beta*used)
+}
 
+// settle makes up for updates that did not take the lock.
+func (l *Limiter) settle() {
+	if pending := time.Duration(l.pending.Load()); pending > l.now {
+		t := l.tick(pending)
+		l.adjust(t, l.curve(t))
+	}
+}
+
+// adjust sets the rate to the target, but never above twice what is sent.
+func (l *Limiter) adjust(t time.Duration, target float64) {
+	target = min(target, maxOfMeasured*l.measured)
 	l.refill(t)
 	l.rate = max(target, minRate)
 	l.burst = max(target, minBurst)
@@ -263,6 +287,7 @@ func (l *Limiter) update(now time.Duration, throttled bool) {
 func (l *Limiter) count(now time.Duration) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	l.settle()
 	l.measure(l.tick(now))
 }
 
@@ -276,11 +301,11 @@ func (l *Limiter) tick(now time.Duration) time.Duration {
 // measure counts one attempt, and once per half second folds the count into
 // the measured rate: 0.8·(attempts per second since the last time) + 0.2·old.
 func (l *Limiter) measure(t time.Duration) {
-	l.attempts++
+	l.attempts.Add(1)
 	if h := int64(t) / halfSeconds; h > l.halfSecond {
-		current := float64(l.attempts) / (float64(h-l.halfSecond) / 2)
+		current := float64(l.attempts.Swap(0)) / (float64(h-l.halfSecond) / 2)
 		l.measured = smoothing*current + (1-smoothing)*l.measured
-		l.attempts, l.halfSecond = 0, h
+		l.halfSecond = h
 	}
 }
 
