@@ -43,13 +43,14 @@ type Limiter struct {
 	now time.Duration // the newest reading, since start; never goes back
 
 	// The measured rate, taken at each half second that had attempts.
-	attempts   atomic.Int64
+	attempts   int
 	halfSecond int64
 	measured   float64
 
-	// Before the first throttle: see update.
+	// Updates without the lock, before the first throttle.
+	more    atomic.Int64 // attempts beyond those above
+	pending atomic.Int64 // the time of the last
 	settled atomic.Int64 // the half second after that of the last update under the lock, or 0
-	pending atomic.Int64 // the time of the last update since then
 
 	// The token bucket. It fills from its second reading on.
 	rate     float64
@@ -241,7 +242,7 @@ func (l *Limiter) queued() time.Duration {
 // second keeps it, and what the others change is made up for when it counts.
 func (l *Limiter) update(now time.Duration, throttled bool) {
 	if !throttled && !l.enabled.Load() && l.settled.Load() == int64(now)/halfSeconds+1 {
-		l.attempts.Add(1)
+		l.more.Add(1)
 		l.pending.Store(int64(now))
 		return
 	}
@@ -249,8 +250,10 @@ func (l *Limiter) update(now time.Duration, throttled bool) {
 	defer l.mu.Unlock()
 	l.settle()
 	t := l.tick(now)
-	l.settled.Store(int64(t)/halfSeconds + 1)
 	l.measure(t)
+	if !l.enabled.Load() {
+		l.settled.Store(int64(t)/halfSeconds + 1)
+	}
 	if !throttled {
 		l.adjust(t, l.curve(t))
 		return
@@ -301,11 +304,11 @@ func (l *Limiter) tick(now time.Duration) time.Duration {
 // measure counts one attempt, and once per half second folds the count into
 // the measured rate: 0.8·(attempts per second since the last time) + 0.2·old.
 func (l *Limiter) measure(t time.Duration) {
-	l.attempts.Add(1)
+	l.attempts++
 	if h := int64(t) / halfSeconds; h > l.halfSecond {
-		current := float64(l.attempts.Swap(0)) / (float64(h-l.halfSecond) / 2)
+		current := float64(l.attempts+int(l.more.Swap(0))) / (float64(h-l.halfSecond) / 2)
 		l.measured = smoothing*current + (1-smoothing)*l.measured
-		l.halfSecond = h
+		l.attempts, l.halfSecond = 0, h
 	}
 }
 
