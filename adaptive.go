@@ -130,10 +130,13 @@ const throttleMemory = 5 * time.Minute
 // asNew reports whether forgetting the limiter would lose nothing but the
 // measured rate, which two seconds of traffic restore.
 func (l *Limiter) asNew() bool {
+	if !l.enabled.Load() {
+		return true // nobody waits
+	}
 	now := l.clock()
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.waiting == 0 && (!l.enabled.Load() || now-l.throttledAt >= throttleMemory)
+	return l.waiting == 0 && now-l.throttledAt >= throttleMemory
 }
 
 // begin sets the clock's zero to the full second of now: the published

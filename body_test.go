@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"log"
+	"math"
 	"math/rand/v2"
 	"net"
 	"net/http"
@@ -1018,4 +1019,101 @@ func TestLongOpaqueBodyTakesNoMemory(t *testing.T) {
 	require.Equal(t, []int64{size}, received)
 	require.Less(t, after.TotalAlloc-before.TotalAlloc, uint64(8<<20), "a bound, and garbage of which each Read makes a little")
 	require.Equal(t, 1, body.closes())
+}
+
+// A declared length is only somebody's word, which a server hands on from
+// whoever sent it.
+func TestBodyOfAnyDeclaredLength(t *testing.T) {
+	for _, length := range []int64{math.MaxInt64, math.MaxInt64 - 1, 1 << 40, 6, 5, 4, 1, 0, -1, math.MinInt64} {
+		for name, open := range map[string]opener{"in memory": bareMemoryBody, "opaque": opaqueBody} {
+			var got []string
+			base := roundTripFunc(func(req *http.Request) (*http.Response, error) {
+				defer req.Body.Close()
+				b, err := io.ReadAll(req.Body)
+				require.NoError(t, err)
+				got = append(got, string(b))
+				return status(503)(req)
+			})
+			req := newRequest(t, "PUT", nil)
+			closed := open(t, req, []byte("hello"))
+			req.ContentLength = length
+			_, err := (&Transport{Base: base, Strategy: noWait()}).RoundTrip(req)
+			require.NoError(t, err)
+			require.Equal(t, []string{"hello", "hello", "hello"}, got, "%s, %d", name, length)
+			eventually(t, closed, "the close of the request's body")
+		}
+	}
+}
+
+// A body that Prepare takes away is gone on the wire as it is without us.
+func TestPrepareThatTakesTheBodyAway(t *testing.T) {
+	noLeaks(t)
+	for _, protocol := range []string{"h1", "h2c"} {
+		for name, take := range map[string]func(*http.Request){
+			"nil":                  func(r *http.Request) { r.Body, r.GetBody, r.ContentLength = nil, nil, 0 },
+			"NoBody":               func(r *http.Request) { r.Body, r.GetBody, r.ContentLength = http.NoBody, nil, 0 },
+			"NoBody, length stays": func(r *http.Request) { r.Body, r.GetBody = http.NoBody, nil },
+			"closed":               func(r *http.Request) { _ = r.Body.Close(); r.Body, r.GetBody, r.ContentLength = nil, nil, 0 },
+		} {
+			for kind, open := range map[string]opener{"GetBody": reopenedBody, "opaque": opaqueBody} {
+				t.Run(protocol+"/"+name+"/"+kind, func(t *testing.T) {
+					var seen []string
+					url, base := serve(t, protocol, func(w http.ResponseWriter, r *http.Request) {
+						body, _ := io.ReadAll(r.Body)
+						seen = append(seen, fmt.Sprint(r.Method, r.ContentLength, r.TransferEncoding, r.Header["Content-Length"], body))
+						w.WriteHeader(503)
+					})
+					send := func(rt http.RoundTripper, spoil func(*http.Request)) {
+						req := requestTo(t, "PUT", url)
+						closed := open(t, req, small)
+						req.ContentLength = int64(len(small))
+						spoil(req)
+						resp, err := rt.RoundTrip(req)
+						require.NoError(t, err)
+						require.NoError(t, resp.Body.Close())
+						if rt != base {
+							eventually(t, closed, "the close of the request's body")
+						}
+					}
+					send(base, take)
+					send(&Transport{Base: base, Strategy: noWait(), Prepare: func(r *http.Request, _ Prep) error { take(r); return nil }},
+						func(*http.Request) {})
+					require.Len(t, seen, 4)
+					for _, request := range seen[1:] {
+						require.Equal(t, seen[0], request)
+					}
+				})
+			}
+		}
+	}
+}
+
+// A retry that was sent is paid for, and one that succeeded paid back once,
+// whoever panics then.
+func TestPanicsConserveTokens(t *testing.T) {
+	onFire := func(*http.Request) (*http.Response, error) { panic("on fire") }
+	atTheEnd := func(e Event) {
+		if e.Final {
+			panic("on fire")
+		}
+	}
+	for name, tt := range map[string]struct {
+		retry         step
+		observe       func(Event)
+		before, after int
+	}{
+		"base in the retry":             {onFire, nil, 100, 95},
+		"observer of a failed retry":    {status(503), atTheEnd, 95, 90},
+		"observer of a recovered retry": {status(200), atTheEnd, 50, 50},
+		"observer of what is not sent":  {nil, func(Event) { panic("on fire") }, 50, 50},
+	} {
+		bucket := NewBucket(100)
+		require.True(t, bucket.Take(100-tt.before))
+		s := noWait()
+		s.Quota, s.MaxAttempts = bucket, 2
+		require.Panics(t, func() {
+			_, _ = (&Transport{Base: script(status(503), tt.retry), Strategy: s, Observe: tt.observe}).RoundTrip(newRequest(t, "GET", nil))
+		}, name)
+		require.Equal(t, tt.after, bucket.Tokens(), name)
+	}
 }

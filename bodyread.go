@@ -147,8 +147,8 @@ func (r *replay) tail(want int) []byte {
 			size = min(2*cap(r.chunks[last]), maxChunk)
 		}
 		room := max(r.limit-r.size, 1)
-		if r.known > 0 && r.size <= r.known { // 0 with a body is unknown, as -1 is
-			room = min(room, r.known-r.size+1)
+		if left := r.known - r.size; r.known > 0 && 0 <= left && left < room { // 0 with a body is unknown, as -1 is
+			room = left + 1
 		}
 		r.chunks = append(r.chunks, make([]byte, 0, min(int64(size), room)))
 		last++

@@ -357,9 +357,18 @@ func hopelessText(err error) bool {
 		"malformed HTTP response",
 		"malformed HTTP status code",
 		"malformed HTTP version",
-		// net/http/transfer.go: the body is not as long as the request says.
+		// net/http/request.go and transfer.go: what can't be written.
+		"net/http: can't write control character in Request.URL",
+		"invalid Trailer key",
+		// The same over HTTP/2, net/http/internal/httpcommon: Host, :path, trailers,
+		// and headers that only HTTP/1 knows, such as Upgrade.
+		"http2: invalid ",
+		"http2: request header list larger than peer's advertised limit",
+		// net/http/transfer.go and h2_bundle.go: the body is not as long as the
+		// request says.
 		"http: ContentLength=",
 		"http: Request.ContentLength=",
+		"http2: request body larger than specified content length",
 	} {
 		if strings.Contains(text, known) {
 			return true

@@ -168,6 +168,47 @@ func TestHopelessErrorsOfNetHTTP(t *testing.T) {
 	}
 }
 
+// Requests that net/http itself refuses, over HTTP/1 and HTTP/2, are not tried
+// again at the cost of everybody's quota.
+func TestRequestsThatCannotBeWritten(t *testing.T) {
+	noLeaks(t)
+	for name, spoil := range map[string]func(*http.Request){
+		"body longer than Content-Length": func(r *http.Request) {
+			r.Body, r.ContentLength = io.NopCloser(strings.NewReader("hello")), 3
+		},
+		"trailer": func(r *http.Request) {
+			r.Body, r.ContentLength, r.Trailer = opaque("x"), -1, http.Header{"Content-Length": nil}
+		},
+		"HTTP/1: control character in URL": func(r *http.Request) { r.URL.Opaque = "/a\nb" },
+		"HTTP/2: host":                     func(r *http.Request) { r.Host = "a b\x00" },
+		"HTTP/2: path":                     func(r *http.Request) { r.URL.Opaque = "x:y" },
+		"HTTP/2: Upgrade":                  func(r *http.Request) { r.Header.Set("Upgrade", "other") },
+		"HTTP/2: Connection":               func(r *http.Request) { r.Header.Set("Connection", "other") },
+		"HTTP/2: Transfer-Encoding":        func(r *http.Request) { r.Header.Set("Transfer-Encoding", "other") },
+		"HTTP/2: headers":                  func(r *http.Request) { r.Header.Set("Cookie", strings.Repeat("x", 3<<20)) },
+	} {
+		for _, protocol := range []string{"h1", "h2c"} {
+			if only, _, one := strings.Cut(name, ": "); one && (only == "HTTP/2") != (protocol == "h2c") {
+				continue
+			}
+			t.Run(name+"/"+protocol, func(t *testing.T) {
+				url, base := serve(t, protocol, func(_ http.ResponseWriter, r *http.Request) { _, _ = io.Copy(io.Discard, r.Body) })
+				transport := &Transport{Base: base, Strategy: noWait()}
+				resp, err := transport.RoundTrip(requestTo(t, "GET", url)) // so that the server's settings are known
+				require.NoError(t, err)
+				require.NoError(t, resp.Body.Close())
+				ctx, trace := WithTrace(t.Context())
+				req := requestTo(t, "PUT", url).WithContext(ctx)
+				spoil(req)
+				_, err = transport.RoundTrip(req)
+				require.Error(t, err)
+				require.Equal(t, 1, lastOf(trace).Attempt, "%v", err)
+				require.Equal(t, NotRetryable, lastOf(trace).Reason, "%v", err)
+			})
+		}
+	}
+}
+
 // A refused connection is worth a retry, whatever the method, and the error
 // of a real dial is recognised.
 func TestRefusedConnection(t *testing.T) {

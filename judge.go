@@ -122,7 +122,7 @@ func (c *call) refusal() Reason {
 		}
 		return QuotaSpent
 	}
-	c.cost = cost
+	c.cost, c.spent = cost, false
 	if c.replay != nil {
 		c.replay.fence()
 	}

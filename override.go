@@ -16,7 +16,7 @@ type overrides struct {
 	trace       *Trace
 	noAttempts  error // why maxAttempts can't be used, or nil
 
-	retried *atomic.Pointer[http.Request] // nil, or holds what a transport further out is sending again
+	retried *sign // of a transport further out
 }
 
 type overridesKey struct{}
@@ -68,13 +68,27 @@ type resent struct {
 	context markedContext
 }
 
-// A markedContext carries a sign for transports further in, which says nothing
-// until it holds the request that is being retried. (It does the work of
-// context.WithValue.)
+// A sign tells transports further in which request is being retried, once it is
+// shown. It keeps no pointer to the request: a dial may go on with its context
+// when the caller has it back.
+type sign struct {
+	method, host, path, query string
+	shown                     atomic.Bool // when the others are written
+}
+
+func (s *sign) show(req *http.Request) {
+	if req.URL == nil {
+		return // Prepare's doing, and an error of the base
+	}
+	s.method, s.host, s.path, s.query = req.Method, req.URL.Host, req.URL.Path, req.URL.RawQuery
+	s.shown.Store(true)
+}
+
+// A markedContext carries a sign. (It does the work of context.WithValue.)
 type markedContext struct {
 	context.Context
 	overrides
-	sign atomic.Pointer[http.Request]
+	sign sign
 }
 
 func (m *markedContext) of(ctx context.Context) *markedContext {
@@ -98,9 +112,7 @@ func (m *markedContext) Value(key any) any {
 // again. A request that is made on the way with the same context, for a token
 // say, is not.
 func (o *overrides) isRetry(req *http.Request) bool {
-	if o.retried == nil {
-		return false
-	}
-	r := o.retried.Load()
-	return r != nil && r.Method == req.Method && r.URL.String() == req.URL.String()
+	s := o.retried
+	return s != nil && s.shown.Load() && s.method == req.Method &&
+		s.host == req.URL.Host && s.path == req.URL.Path && s.query == req.URL.RawQuery
 }

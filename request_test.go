@@ -244,3 +244,35 @@ func TestBodyWithGetBodyIsLeftToTheBase(t *testing.T) {
 		}
 	}
 }
+
+// What a dial that outlives its request reads of the mark is no longer the
+// caller's, who has the request back. (The race detector is what notices.)
+func TestMarkOutlivesTheRequest(t *testing.T) {
+	inner := &Transport{Base: script(status(200))}
+	done := make(chan struct{})
+	attempts := 0
+	base := roundTripFunc(func(req *http.Request) (*http.Response, error) {
+		if attempts++; attempts == 1 {
+			return status(503)(req)
+		}
+		ctx := context.WithoutCancel(req.Context()) // as net/http's for a dial
+		go func() {
+			defer close(done)
+			lookup, err := http.NewRequestWithContext(ctx, "GET", "http://resolver.example/", nil)
+			if err == nil {
+				_, err = inner.RoundTrip(lookup)
+			}
+			if err != nil {
+				t.Error(err)
+			}
+		}()
+		return status(200)(req)
+	})
+	req := newRequest(t, "GET", nil)
+	resp, err := (&Transport{Base: base, Strategy: noWait()}).RoundTrip(req)
+	require.NoError(t, err)
+	require.NoError(t, resp.Body.Close())
+	req.URL.Path, req.URL.RawQuery = "/next", "other"
+	req.Method = "PUT"
+	<-done
+}

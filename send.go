@@ -16,7 +16,7 @@ func (c *call) send() (Reason, error) {
 	}
 	a := &c.attempt
 	*a = Attempt{Number: a.Number + 1, Request: a.Request, Sent: a.Sent}
-	c.body, c.paid = nil, false
+	c.body, c.paid, c.spent = nil, false, true
 
 	a.Response, a.Err = keepContract(c.t.base.RoundTrip(out))
 	if c.limit != nil {
@@ -81,7 +81,7 @@ func (c *call) outgoing() (*http.Request, Reason, error) {
 		c.limit.start()
 	}
 	if again != nil {
-		again.context.sign.Store(out)
+		again.context.sign.show(out)
 	}
 	return out, 0, nil
 }
@@ -109,8 +109,8 @@ func (c *call) prepare(req *http.Request) (*http.Request, error) {
 	case ours == nil:
 	case out.Body == ours:
 		out.Body = inner // as net/http knows it
-	case out.Body == nil:
-		out.Body = replacedBody{http.NoBody, ours}
+	case out.Body == nil || out.Body == http.NoBody: // which net/http must be able to see
+		_ = ours.Close()
 	default:
 		out.Body = replacedBody{out.Body, ours}
 	}

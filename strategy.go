@@ -269,14 +269,12 @@ func (s *Strategy) give(tokens int) {
 
 // asNew reports whether a fresh Clone would behave the same.
 func (s *Strategy) asNew() bool {
-	if s.Limiter != nil && !s.Limiter.asNew() {
-		return false
+	if s.Quota != nil {
+		if q, ok := s.Quota.(interface{ Full() bool }); !ok || !q.Full() {
+			return false
+		}
 	}
-	if s.Quota == nil {
-		return true
-	}
-	q, ok := s.Quota.(interface{ Full() bool })
-	return ok && q.Full()
+	return s.Limiter == nil || s.Limiter.asNew()
 }
 
 // tokens is what the quota has left, or -1 if it does not say.

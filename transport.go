@@ -53,7 +53,9 @@ type Transport struct {
 	// AttemptTimeout bounds each attempt, from the end of Prepare to the response
 	// headers; 0 means no bound. An attempt that exceeds it fails with an
 	// *AttemptTimeoutError, which is worth a retry, unlike the caller's own
-	// deadline (http.Client.Timeout), which bounds all attempts and waits. Over
+	// deadline (http.Client.Timeout), which bounds all attempts and waits. As with
+	// that, closing the response ends the attempt: if the server answered before it
+	// had the whole request, the rest is not sent. Over
 	// HTTP/2 all attempts share a connection: if it is dead, only net/http's own
 	// pings find out (http.HTTP2Config.SendPingTimeout).
 	AttemptTimeout time.Duration
@@ -181,6 +183,7 @@ type call struct {
 	attempt   Attempt // its Number is how many were sent
 	paid      bool    // the limiter was paid for it, and it is not sent yet
 	cost      int     // what the quota paid for it
+	spent     bool    // it was sent
 	tokens    int     // what the quota had before
 	signed    time.Duration
 	admitWait time.Duration
@@ -393,7 +396,7 @@ func (c *call) giveBack() {
 	if c.paid {
 		c.limiter.giveBack()
 	}
-	if c.cost > 0 {
+	if !c.spent {
 		c.policy.give(c.cost)
 	}
 	if c.limit != nil {
