@@ -54,10 +54,10 @@ type Transport struct {
 	// headers; 0 means no bound. An attempt that exceeds it fails with an
 	// *AttemptTimeoutError, which is worth a retry, unlike the caller's own
 	// deadline (http.Client.Timeout), which bounds all attempts and waits. As with
-	// that, closing the response ends the attempt: if the server answered before it
-	// had the whole request, the rest is not sent. Over
-	// HTTP/2 all attempts share a connection: if it is dead, only net/http's own
-	// pings find out (http.HTTP2Config.SendPingTimeout).
+	// that, closing the response ends the attempt: of a request to which the server
+	// answered early, the rest is not sent. Over HTTP/2 all attempts share a
+	// connection: if it is dead, only net/http's own pings find out
+	// (http.HTTP2Config.SendPingTimeout).
 	AttemptTimeout time.Duration
 
 	// ReplayBuffer is how many bytes are kept of a request body that can't be
