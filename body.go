@@ -121,27 +121,41 @@ func (r *replay) open(ctx context.Context, attempt int) (io.ReadCloser, error) {
 	// A copy that nobody has read when the next is opened is as good as
 	// forgotten, and holds nothing: net/http replays a stream over a connection
 	// that turns out to be unusable, and then opens another copy without closing
-	// that one (http2shouldRetryRequest). If it is read after all, it is back.
-	r.bodies = slices.DeleteFunc(r.bodies, func(other *attemptBody) bool {
-		forgotten := !other.own && !other.read
-		if forgotten {
-			other.stop()
-		}
-		return forgotten
-	})
+	// that one (http2shouldRetryRequest).
+	r.bodies = slices.DeleteFunc(r.bodies, (*attemptBody).forgotten)
 	b.join()
 	return b, nil
 }
 
-// endCopies ends the copies that Prepare made and may have forgotten to close.
-func (r *replay) endCopies() {
+// choose returns the body that the attempt sends, now that Prepare has put body
+// into the request: a copy takes the place of the attempt's own. Other copies
+// it may have forgotten to close. One that it has begun to read is ended; one
+// that it has not may yet be read by what it made of it.
+func (r *replay) choose(own, body io.ReadCloser) io.ReadCloser {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	if copied, ok := body.(*attemptBody); ok && copied.r == r && copied.attempt == r.attempt && copied != own {
+		own.(*attemptBody).leave()
+		copied.own = true
+		own = copied
+	}
+	r.bodies = slices.DeleteFunc(r.bodies, (*attemptBody).forgotten)
 	for _, b := range slices.Clone(r.bodies) { // leave takes it off
 		if !b.own {
 			b.leave()
 		}
 	}
+	return own
+}
+
+// forgotten takes off a copy that nobody has read. If it is read after all, it is
+// back.
+func (b *attemptBody) forgotten() bool {
+	if b.own || b.read {
+		return false
+	}
+	b.stop()
+	return true
 }
 
 // hold reports why the body can't be sent again, or nil, and stops its source

@@ -1117,3 +1117,87 @@ func TestPanicsConserveTokens(t *testing.T) {
 		require.Equal(t, tt.after, bucket.Tokens(), name)
 	}
 }
+
+// Prepare signs what it reads of a body and then rewinds it as it would any
+// request's, by GetBody, perhaps with something around it.
+func TestPrepareThatRewindsTheBody(t *testing.T) {
+	noLeaks(t)
+	type zipped struct {
+		io.Reader
+		io.Closer
+	}
+	for _, protocol := range []string{"h1", "h2c"} {
+		for name, rewind := range map[string]func(io.ReadCloser) io.ReadCloser{
+			"as it is": func(b io.ReadCloser) io.ReadCloser { return b },
+			"wrapped":  func(b io.ReadCloser) io.ReadCloser { return zipped{io.MultiReader(b, strings.NewReader("")), b} },
+		} {
+			for kind, open := range map[string]opener{
+				"GetBody": reopenedBody, "opaque": opaqueBody, "in memory": bareMemoryBody, "file": fileBody(7),
+			} {
+				for _, attempts := range []int{1, 3} {
+					t.Run(fmt.Sprint(protocol, "/", name, "/", kind, "/", attempts), func(t *testing.T) {
+						var hits atomic.Int64
+						url, base := serve(t, protocol, func(w http.ResponseWriter, r *http.Request) {
+							got, err := io.ReadAll(r.Body)
+							if err != nil || !bytes.Equal(got, small) || r.Header.Get("Sum") != fmt.Sprintf("%x", sha256.Sum256(small)) {
+								t.Error("another body:", len(got), err)
+							}
+							if int(hits.Add(1)) < attempts {
+								w.WriteHeader(503)
+							}
+						})
+						transport := &Transport{Base: base, Strategy: noWait(), Prepare: func(req *http.Request, _ Prep) error {
+							h := sha256.New()
+							if _, err := io.Copy(h, req.Body); err != nil {
+								return err
+							}
+							if err := req.Body.Close(); err != nil {
+								return err
+							}
+							req.Header.Set("Sum", fmt.Sprintf("%x", h.Sum(nil)))
+							body, err := req.GetBody()
+							if err != nil {
+								return err
+							}
+							req.Body = rewind(body)
+							return nil
+						}}
+						req := requestTo(t, "PUT", url)
+						closed := open(t, req, small)
+						resp, err := transport.RoundTrip(req.WithContext(WithMaxAttempts(req.Context(), attempts)))
+						require.NoError(t, err)
+						require.Equal(t, 200, resp.StatusCode)
+						require.NoError(t, resp.Body.Close())
+						eventually(t, closed, "the close of the request's body")
+					})
+				}
+			}
+		}
+	}
+}
+
+// What a user's function raises is what the caller gets, and the body is closed
+// all the same, and no response twice.
+func TestPanicsOfTheUsersFunctions(t *testing.T) {
+	secondTime := func(_ *http.Request, p Prep) error {
+		if p.Number == 2 {
+			panic(http.ErrAbortHandler)
+		}
+		return nil
+	}
+	for name, transport := range map[string]*Transport{
+		"Key":     {Key: func(*http.Request) string { panic(http.ErrAbortHandler) }},
+		"PerKey":  {PerKey: func(string) *Strategy { panic(http.ErrAbortHandler) }},
+		"Prepare": {Strategy: noWait(), Prepare: secondTime},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			base := script(step(respond(503, "text/plain", strings.NewReader("no"))))
+			transport.Base = base
+			body := opaque("body")
+			require.PanicsWithValue(t, http.ErrAbortHandler, func() { _, _ = transport.RoundTrip(newRequest(t, "PUT", body)) }, name)
+			synctest.Wait()
+			require.Equal(t, 1, body.closes(), name)
+			base.requireClosed(t, 0)
+		})
+	}
+}

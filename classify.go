@@ -410,7 +410,7 @@ func unprocessed(a Attempt, class Class, byCode bool) bool {
 		stream http2StreamError
 	)
 	switch {
-	case a.Request.Body != nil && a.Request.GetBody != nil && !isInMemory(a.Request.Body):
+	case hasBody(a.Request) && a.Request.GetBody != nil && !isInMemory(a.Request.Body):
 		return false // the error may be the body's own, from wherever it comes
 	case errors.As(a.Err, &op) && (op.Op == "dial" || op.Op == "proxyconnect"):
 		return true // no connection, so no request

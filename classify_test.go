@@ -2,6 +2,7 @@ package retrip
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
@@ -272,4 +273,15 @@ func TestNames(t *testing.T) {
 func policyOf(s *Strategy) *policy {
 	p := newPolicy(s, "")
 	return &p
+}
+
+// A body that is there in name only can't be the cause of an error.
+func TestDialErrorUnderAnEmptyBody(t *testing.T) {
+	for _, body := range []io.Reader{nil, strings.NewReader(""), bytes.NewReader(nil), strings.NewReader("x")} {
+		base := script(fails(&net.OpError{Op: "dial", Err: syscall.ECONNREFUSED}))
+		req, err := http.NewRequest("POST", "http://example.com", body)
+		require.NoError(t, err)
+		_, err = (&Transport{Base: base, Strategy: noWait()}).RoundTrip(req)
+		require.ErrorIs(t, err, AttemptsSpent, "%T", body)
+	}
 }

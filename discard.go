@@ -29,6 +29,7 @@ func (c *call) discard() *discarding {
 	if resp == nil {
 		return nil
 	}
+	a.Response = nil // or a panic later on would close it once more
 	c.last.status, c.last.code = resp.StatusCode, c.code()
 	if resp.Body == nil {
 		return nil

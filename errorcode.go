@@ -30,7 +30,8 @@ func headerCode(h http.Header) string {
 // no body, as to a HEAD: the XML document is then in a header, in base 64.
 func ossHeadCode(a *Attempt) string {
 	document := headerValue(a.Response.Header, "X-Oss-Err")
-	if document == "" || a.Request.Method != http.MethodHead && a.Response.ContentLength != 0 {
+	if document == "" || base64.StdEncoding.DecodedLen(len(document)) > readAhead ||
+		a.Request.Method != http.MethodHead && a.Response.ContentLength != 0 {
 		return ""
 	}
 	text, err := base64.StdEncoding.DecodeString(document)

@@ -2,6 +2,7 @@ package retrip
 
 import (
 	"bytes"
+	"encoding/base64"
 	"encoding/json"
 	"encoding/xml"
 	"io"
@@ -146,4 +147,16 @@ func slowXMLCode(body []byte) string {
 			}
 		}
 	}
+}
+
+// A header is longer than any body that we would look at.
+func TestCodeInAHugeHeader(t *testing.T) {
+	code := func(document string) string {
+		header := http.Header{"X-Oss-Err": {base64.StdEncoding.EncodeToString([]byte(document))}}
+		return ossHeadCode(&Attempt{Request: &http.Request{Method: "HEAD"}, Response: &http.Response{Header: header}})
+	}
+	const document = "<Error><Code>Busy</Code></Error>"
+	require.Equal(t, "Busy", code(document))
+	require.Equal(t, "Busy", code(document+strings.Repeat(" ", readAhead-100)))
+	require.Empty(t, code(document+strings.Repeat(" ", readAhead)))
 }

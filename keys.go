@@ -9,7 +9,11 @@ import (
 	"time"
 )
 
-const defaultMaxKeys = 1024 // see Transport.MaxKeys
+// See Transport.MaxKeys.
+const (
+	defaultMaxKeys = 1024
+	longestKey     = 1 << 10 // our choice: names of hosts end at 253 bytes
+)
 
 // An entry is what a Transport keeps for one key. What a success looks at comes
 // first and lies together: with many hosts, its memory is what the way costs.
@@ -131,7 +135,7 @@ func unlink(buckets []atomic.Pointer[entry], e *entry) {
 // makeRoom reports whether there is room for another entry, dropping one if
 // need be and possible.
 func (t *keyTable) makeRoom(key string) (found *entry, room bool) {
-	if key == "" {
+	if key == "" || len(key) > longestKey {
 		return nil, false
 	}
 	t.mu.Lock()

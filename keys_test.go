@@ -381,3 +381,17 @@ func TestThrottledHostIsNotForgotten(t *testing.T) {
 		require.NotSame(t, e, transport.entryOf(hostRequest(t, "throttling")), "or a few such hosts would take all the room for ever")
 	})
 }
+
+// What is kept is bounded in bytes as well: a host may be as long as whoever
+// invented it likes.
+func TestLongKeysAreShared(t *testing.T) {
+	transport := &Transport{Base: script(status(200))}
+	longest := strings.Repeat("x", longestKey)
+	send(t, transport, "http://"+longest)
+	require.Len(t, transport.keys.ring, 1)
+	for i := range 10 {
+		send(t, transport, fmt.Sprintf("http://%s%d", longest, i))
+	}
+	require.Len(t, transport.keys.ring, 1)
+	require.Empty(t, transport.entryOf(hostRequest(t, longest+"0")).key)
+}

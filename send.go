@@ -98,7 +98,8 @@ func (c *call) prepare(req *http.Request) (*http.Request, error) {
 	}
 	err := c.t.Prepare(out, Prep{Number: c.attempt.Number + 1, Skew: c.signed, Last: c.verdict.class})
 	if c.replay != nil {
-		c.replay.endCopies()
+		c.body = c.replay.choose(c.body, out.Body)
+		inner = c.body
 	}
 	switch ours := c.body; {
 	case err != nil:

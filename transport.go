@@ -46,8 +46,9 @@ type Transport struct {
 	// MaxKeys bounds the keys with a state of their own; 0 means 1024, our
 	// choice: who talks to more hosts at a time is a crawler. Beyond it a key is
 	// forgotten only if its quota is full and its limiter has met no throttle
-	// for five minutes, and if there is none, further keys share one strategy:
-	// nobody gets a fresh quota by inventing hosts.
+	// for five minutes, and if there is none, further keys share one strategy, as
+	// keys of more than 1 KiB always do: nobody gets a fresh quota by inventing
+	// hosts.
 	MaxKeys int
 
 	// AttemptTimeout bounds each attempt, from the end of Prepare to the response
@@ -216,16 +217,18 @@ type failure struct {
 func (c *call) resolve() error {
 	req := c.attempt.Request
 	if c.policy == nil {
+		if req != nil {
+			c.body = req.Body // also if Key or PerKey panics
+		}
 		if err := c.resolvePolicy(); err != nil {
 			return err
 		}
-		c.body = req.Body
 	}
 	c.ctx = req.Context()
 	if c.maxAttempts == 0 {
 		c.maxAttempts = c.policy.MaxAttempts
 	}
-	if c.attempt.Number == 0 && c.maxAttempts > 1 && hasBody(req) && req.GetBody == nil {
+	if c.attempt.Number == 0 && (c.maxAttempts > 1 || c.t.Prepare != nil) && hasBody(req) && req.GetBody == nil {
 		c.replay = newReplay(req, cmp.Or(c.t.ReplayBuffer, defaultReplayBuffer))
 		c.body = nil
 	}
@@ -396,7 +399,7 @@ func (c *call) giveBack() {
 	if c.paid {
 		c.limiter.giveBack()
 	}
-	if !c.spent {
+	if c.cost > 0 && !c.spent {
 		c.policy.give(c.cost)
 	}
 	if c.limit != nil {

@@ -2,7 +2,6 @@ package services
 
 import (
 	"math"
-	"mime"
 	"strings"
 	"time"
 
@@ -72,8 +71,8 @@ func (ProblemTypes) Classify(a retrip.Attempt) retrip.Class {
 	if a.Response == nil || a.Response.StatusCode < 400 {
 		return retrip.Unknown
 	}
-	media, _, _ := mime.ParseMediaType(a.Response.Header.Get("Content-Type"))
-	if media != "application/problem+json" {
+	media, _, _ := strings.Cut(a.Response.Header.Get("Content-Type"), ";")
+	if !strings.EqualFold(strings.TrimSpace(media), "application/problem+json") {
 		return retrip.Unknown
 	}
 	name, _ := strings.CutPrefix(text(a.Body, "type"), "https://iana.org/assignments/http-problem-types#")
