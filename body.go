@@ -52,6 +52,7 @@ type replay struct {
 	bodies  []*attemptBody // those of the attempt under way that are open; the first is the one it sends
 	attempt int            // counts the attempts: bodies of earlier ones are over
 	opened  bool           // its own body, which is the first
+	wrapped bool           // what it sends is of Prepare's making, perhaps of any of them
 	held    bool           // no Read of src may begin until it is clear whether a retry follows
 	final   bool           // no attempt will follow
 	closed  chan struct{}  // made when src is being closed, and closed when it is
@@ -128,18 +129,28 @@ func (r *replay) open(ctx context.Context, attempt int) (io.ReadCloser, error) {
 }
 
 // choose returns the body that the attempt sends, now that Prepare has put body
-// into the request: a copy takes the place of the attempt's own. Other copies
-// it may have forgotten to close. One that it has begun to read is ended; one
-// that it has not may yet be read by what it made of it.
-func (r *replay) choose(own, body io.ReadCloser) io.ReadCloser {
+// into the request. A copy takes the place of the attempt's own; copies that
+// were begun and perhaps forgotten are ended. A body of Prepare's making may
+// read any of them whenever it likes, until it is closed.
+func (r *replay) choose(own *attemptBody, body io.ReadCloser) *attemptBody {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if copied, ok := body.(*attemptBody); ok && copied.r == r && copied.attempt == r.attempt && copied != own {
-		own.(*attemptBody).leave()
-		copied.own = true
-		own = copied
+	if body == nil || body == http.NoBody {
+		r.leaveAll()
+		return own
 	}
-	r.bodies = slices.DeleteFunc(r.bodies, (*attemptBody).forgotten)
+	if body != io.ReadCloser(own) {
+		copied, ok := body.(*attemptBody)
+		if !ok || copied.r != r || copied.attempt != r.attempt {
+			r.wrapped = true
+			return own
+		}
+		own.leave()
+		own, copied.own = copied, true
+		if !own.closed && !own.ended && !slices.Contains(r.bodies, own) {
+			own.join()
+		}
+	}
 	for _, b := range slices.Clone(r.bodies) { // leave takes it off
 		if !b.own {
 			b.leave()
@@ -147,6 +158,33 @@ func (r *replay) choose(own, body io.ReadCloser) io.ReadCloser {
 	}
 	return own
 }
+
+// A lender is closed along with a body of Prepare's making that may read those
+// of the attempt, and ends them all.
+type lender struct{ *attemptBody }
+
+func (l lender) Close() error {
+	r := l.r
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if l.attempt == r.attempt {
+		r.wrapped = false
+		r.leaveAll()
+		if r.done() {
+			r.closeSource()
+		}
+	}
+	return nil
+}
+
+func (r *replay) leaveAll() {
+	for _, b := range slices.Clone(r.bodies) { // leave takes it off
+		b.leave()
+	}
+}
+
+// done reports whether nobody will need the source again.
+func (r *replay) done() bool { return r.final && len(r.bodies) == 0 && !r.wrapped }
 
 // forgotten takes off a copy that nobody has read. If it is read after all, it is
 // back.
@@ -204,7 +242,7 @@ func (r *replay) fence() {
 	for _, b := range r.bodies {
 		b.stop()
 	}
-	r.bodies, r.held, r.opened = nil, false, false
+	r.bodies, r.held, r.opened, r.wrapped = nil, false, false, false
 	r.signal()
 }
 
@@ -217,9 +255,9 @@ func (r *replay) finish() (closing <-chan struct{}) {
 	r.final, r.held = true, false
 	r.signal()
 	switch {
-	case len(r.bodies) == 0:
+	case r.done():
 		return r.closeSource()
-	case len(r.bodies) == 1 && r.file == nil && r.stream == nil && r.closed == nil:
+	case len(r.bodies) == 1 && !r.wrapped && r.file == nil && r.stream == nil && r.closed == nil:
 		r.stream = r.bodies[0] // nobody else needs what it has read
 		clear(r.chunks[:r.stream.chunk])
 	}

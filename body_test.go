@@ -1191,13 +1191,19 @@ func TestPanicsOfTheUsersFunctions(t *testing.T) {
 		"Prepare": {Strategy: noWait(), Prepare: secondTime},
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			base := script(step(respond(503, "text/plain", strings.NewReader("no"))))
-			transport.Base = base
-			body := opaque("body")
-			require.PanicsWithValue(t, http.ErrAbortHandler, func() { _, _ = transport.RoundTrip(newRequest(t, "PUT", body)) }, name)
-			synctest.Wait()
-			require.Equal(t, 1, body.closes(), name)
-			base.requireClosed(t, 0)
+			for _, reopened := range []bool{false, true} {
+				base := script(step(respond(503, "text/plain", strings.NewReader("no"))))
+				transport.Base = base
+				body := opaque("body")
+				req := newRequest(t, "PUT", body)
+				if reopened {
+					req.GetBody = func() (io.ReadCloser, error) { return opaque("body"), nil }
+				}
+				require.PanicsWithValue(t, http.ErrAbortHandler, func() { _, _ = transport.RoundTrip(req) }, name)
+				synctest.Wait()
+				require.Equal(t, 1, body.closes(), name)
+				base.requireClosed(t, 0)
+			}
 		})
 	}
 }

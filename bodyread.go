@@ -111,13 +111,14 @@ const maxChunk = 64 << 10
 // source ends at the limit, and what it finds there is kept.
 func (b *attemptBody) startReading(want int) error {
 	r := b.r
-	others := len(r.bodies) > 1
-	keep := r.stream == nil && (!r.final || others) && (r.size < r.limit || r.size == r.limit && b != r.bodies[0])
+	others := len(r.bodies) > 1 || r.wrapped
+	sent := r.wrapped || b == r.bodies[0]
+	keep := r.stream == nil && (!r.final || others) && (r.size < r.limit || r.size == r.limit && !sent)
 	switch {
 	case r.closed != nil:
 		return errBodyOver
 	case keep:
-	case b != r.bodies[0]:
+	case !sent:
 		return errTooLong
 	case len(r.buffer) < min(want, maxChunk):
 		r.buffer = make([]byte, min(max(want, 4<<10), maxChunk))
@@ -242,7 +243,7 @@ func (b *attemptBody) depart() {
 	r := b.r
 	b.stop()
 	r.bodies = slices.DeleteFunc(r.bodies, func(other *attemptBody) bool { return other == b })
-	if r.final && len(r.bodies) == 0 {
+	if r.done() {
 		r.closeSource()
 	}
 }

@@ -17,7 +17,11 @@ func (t *Transport) sendPlain(req *http.Request) (e *entry, sent bool, resp *htt
 	}
 	e = &t.single
 	if t.Strategy == nil {
-		e = t.entryOf(req)
+		if !hasBody(req) {
+			e = t.entryOf(req)
+		} else if e = t.knownEntry(req); e == nil {
+			return nil, false, nil, nil // Key or PerKey may panic, and then the body is to be closed
+		}
 	}
 	p := &e.policy
 	if !p.plain || p.limiter != nil && !p.limiter.pass() {

@@ -76,6 +76,9 @@ func (c *call) outgoing() (*http.Request, Reason, error) {
 			return nil, PrepareFailed, err
 		}
 		c.attempt.Sent = time.Now() // Prepare may have taken a while
+		if c.replay != nil && c.maxAttempts == 1 {
+			c.replay.finish() // it was kept for Prepare alone
+		}
 	}
 	if c.limit != nil {
 		c.limit.start()
@@ -97,9 +100,10 @@ func (c *call) prepare(req *http.Request) (*http.Request, error) {
 		out.Body = c.body
 	}
 	err := c.t.Prepare(out, Prep{Number: c.attempt.Number + 1, Skew: c.signed, Last: c.verdict.class})
+	original := io.Closer(c.body)
 	if c.replay != nil {
-		c.body = c.replay.choose(c.body, out.Body)
-		inner = c.body
+		own := c.replay.choose(c.body.(*attemptBody), out.Body)
+		c.body, inner, original = own, own, lender{own}
 	}
 	switch ours := c.body; {
 	case err != nil:
@@ -113,7 +117,7 @@ func (c *call) prepare(req *http.Request) (*http.Request, error) {
 	case out.Body == nil || out.Body == http.NoBody: // which net/http must be able to see
 		_ = ours.Close()
 	default:
-		out.Body = replacedBody{out.Body, ours}
+		out.Body = replacedBody{out.Body, original}
 	}
 	return out, nil
 }
