@@ -16,9 +16,7 @@ func (b nopBase) RoundTrip(*http.Request) (*http.Response, error) { return b.res
 
 // A request that succeeds at once costs nothing beyond its base.
 func TestSuccessAllocatesNothing(t *testing.T) {
-	if raceEnabled {
-		t.Skip("the race detector allocates")
-	}
+	countsAllocations(t)
 	base := nopBase{&http.Response{StatusCode: 200, Body: http.NoBody}}
 	throttled := Adaptive()
 	throttled.Limiter.measured = 1e9 // fast enough that nobody ever waits
@@ -54,9 +52,7 @@ func TestSuccessAllocatesNothing(t *testing.T) {
 
 // A retry allocates the request that it sends.
 func TestRetryAllocatesOnce(t *testing.T) {
-	if raceEnabled {
-		t.Skip("the race detector allocates")
-	}
+	countsAllocations(t)
 	bad, good := &http.Response{StatusCode: 503, Body: http.NoBody}, &http.Response{StatusCode: 200, Body: http.NoBody}
 	sent := 0
 	transport := &Transport{Strategy: noWait(), Base: roundTripFunc(func(*http.Request) (*http.Response, error) {

@@ -20,9 +20,7 @@ var (
 
 // TestCodeAllocations bounds what reading an error code costs.
 func TestCodeAllocations(t *testing.T) {
-	if raceEnabled {
-		t.Skip("the race detector allocates")
-	}
+	countsAllocations(t)
 	for name, read := range map[string]func() string{
 		"json": func() string { return jsonBodyCode([]byte(jsonDocument)) },
 		"xml":  func() string { return xmlBodyCode([]byte(xmlDocument)) },

@@ -489,9 +489,7 @@ func TestLargeFileTakesNoMemory(t *testing.T) {
 
 // A retry of a body that can be reopened copies none of it.
 func TestRetryMemory(t *testing.T) {
-	if raceEnabled {
-		t.Skip("the race detector allocates")
-	}
+	countsAllocations(t)
 	content := make([]byte, 64<<10)
 	perRequest := func(rt http.RoundTripper) int64 {
 		return testing.Benchmark(func(b *testing.B) {

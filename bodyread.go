@@ -106,9 +106,10 @@ func (b *attemptBody) unread() []byte {
 const maxChunk = 64 << 10
 
 // startReading lets a goroutine read on in the source, no more than b wants,
-// who has read all that is kept; a source that can't block is read at once. Beyond the limit nothing is kept; to go there
-// is the right of the body that is being sent. A copy may only look whether the
-// source ends at the limit, and what it finds there is kept.
+// who has read all that is kept; a source that can't block is read at once.
+// Beyond the limit nothing is kept; to go there is the right of the body that is
+// being sent. A copy may only look whether the source ends at the limit, and
+// what it finds there is kept.
 func (b *attemptBody) startReading(want int) error {
 	r := b.r
 	others := len(r.bodies) > 1 || r.wrapped

@@ -415,8 +415,7 @@ func TestFaultsInMidstreamOverHTTP2(t *testing.T) {
 		{name: "trickle", takes: whole, status: 503, play: late(func(s *faultserver.Stream) {
 			s.Headers(503)
 			for range 10 {
-				s.Data("x", false)
-				time.Sleep(time.Millisecond)
+				s.Data("x", false) // a frame, and a Write, of its own
 			}
 			s.Data("x", true)
 		})},

@@ -223,17 +223,6 @@ func (t *Transport) entryOf(req *http.Request) *entry {
 	if t.Key != nil {
 		return t.keys.find(t.Key(req), t.newEntry)
 	}
-	if e := t.knownEntry(req); e != nil {
-		return e
-	}
-	return t.keys.find(HostKey(req), t.newEntry)
-}
-
-// knownEntry finds the entry without calling code of the user's, or nil.
-func (t *Transport) knownEntry(req *http.Request) *entry {
-	if t.Key != nil {
-		return nil
-	}
 	// A host that is a key as it stands is its own, which most are: this saves
 	// looking at each of its letters.
 	if host := req.URL.Host; !strings.HasSuffix(host, ":80") && !strings.HasSuffix(host, ":443") {
@@ -241,5 +230,5 @@ func (t *Transport) knownEntry(req *http.Request) *entry {
 			return e
 		}
 	}
-	return t.keys.get(HostKey(req))
+	return t.keys.find(HostKey(req), t.newEntry)
 }

@@ -365,7 +365,7 @@ func TestThrottledHostIsNotForgotten(t *testing.T) {
 		}
 		require.Len(t, transport.keys.ring, 2)
 		require.Same(t, e, transport.entryOf(hostRequest(t, "throttling")), "or a flood would buy it a new limiter")
-		time.Sleep(throttleMemory)
+		time.Sleep(throttleMemory) // in the bubble's time
 		for i := range 20 {
 			ask(fmt.Sprint("well", i))
 		}

@@ -29,7 +29,8 @@ type queueTest struct {
 
 type stepKey struct{}
 
-// inQueue runs test in a bubble.
+// inQueue runs test in a bubble: whatever sleeps in this file sleeps in the
+// bubble's time.
 func inQueue(t *testing.T, test func(*testing.T, *queueTest)) {
 	synctest.Test(t, func(t *testing.T) {
 		s := Adaptive()
@@ -47,7 +48,7 @@ func inQueue(t *testing.T, test func(*testing.T, *queueTest)) {
 		for range 89 {
 			send(status(200))
 		}
-		time.Sleep(time.Second / 2)
+		time.Sleep(time.Second / 2) // so that what was sent is measured
 		send(status(429))
 		require.InDelta(t, 0.7*0.8*180, q.rate(), 1e-9)
 		test(t, q)
@@ -154,7 +155,7 @@ func TestQueueIsFirstComeFirstServed(t *testing.T) {
 func TestQueueIsNotOvertaken(t *testing.T) {
 	inQueue(t, func(t *testing.T, q *queueTest) {
 		q.join(10)
-		time.Sleep(perSecond(q.rate()))
+		time.Sleep(perSecond(q.rate())) // until the first was sent
 		for i := range 300 {
 			offset := time.Duration(i%3 - 1) // the limiter's nanoseconds may be rounded otherwise
 			time.Sleep(time.Until(q.last().Add(perSecond(q.rate()) + offset)))
@@ -172,7 +173,7 @@ func TestQueueClosesUpBehindWhoGivesUp(t *testing.T) {
 	inQueue(t, func(t *testing.T, q *queueTest) {
 		start, rate := time.Now(), q.rate()
 		giveUp := q.join(1000)
-		time.Sleep(time.Second)
+		time.Sleep(time.Second) // while some are served
 		who, _ := q.served()
 		gave, served, stay := time.Now(), len(who), 0
 		for i := served; i < 1000; i++ {
@@ -199,7 +200,7 @@ func TestQueueObeysACut(t *testing.T) {
 	inQueue(t, func(t *testing.T, q *queueTest) {
 		throttle := q.hold(429)
 		q.join(500)
-		time.Sleep(time.Second)
+		time.Sleep(time.Second) // while some are served
 		before := q.rate()
 		throttle()
 		cut, last, rate := time.Now(), q.last(), q.rate()

@@ -43,7 +43,7 @@ func TestAttemptTimeoutOverTheNetwork(t *testing.T) {
 				}
 				_, _ = w.Write(small)
 				_ = http.NewResponseController(w).Flush()
-				time.Sleep(slow * 3 / 2)
+				time.Sleep(slow * 3 / 2) // beyond the attempt's time, which for sockets can only be real
 				_, _ = w.Write(large)
 			})
 			wg.Go(func() {

@@ -17,11 +17,7 @@ func (t *Transport) sendPlain(req *http.Request) (e *entry, sent bool, resp *htt
 	}
 	e = &t.single
 	if t.Strategy == nil {
-		if !hasBody(req) {
-			e = t.entryOf(req)
-		} else if e = t.knownEntry(req); e == nil {
-			return nil, false, nil, nil // Key or PerKey may panic, and then the body is to be closed
-		}
+		e = t.entryOrClose(req)
 	}
 	p := &e.policy
 	if !p.plain || p.limiter != nil && !p.limiter.pass() {
@@ -29,6 +25,17 @@ func (t *Transport) sendPlain(req *http.Request) (e *entry, sent bool, resp *htt
 	}
 	resp, err = t.base.RoundTrip(req)
 	return e, true, resp, err
+}
+
+// entryOrClose is entryOf, but closes the body if Key or PerKey panics: here is
+// no call yet that would.
+func (t *Transport) entryOrClose(req *http.Request) (e *entry) {
+	defer func() {
+		if e == nil {
+			closeBody(req)
+		}
+	}()
+	return t.entryOf(req)
 }
 
 // mayBeXML is a first look, for which few other types of content pass.

@@ -40,7 +40,7 @@ func (c *call) outgoing() (*http.Request, Reason, error) {
 		return req, 0, nil
 	}
 	ctx := c.ctx
-	again := (*resent)(nil)
+	var again *resent
 	if !first {
 		again = new(resent)
 		ctx = again.context.of(ctx)

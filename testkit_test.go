@@ -212,3 +212,12 @@ func milliseconds(n ...int) []time.Duration {
 	}
 	return d
 }
+
+// countsAllocations skips a test under the race detector, which itself
+// allocates; without it, "go test ./..." runs it.
+func countsAllocations(t *testing.T) {
+	t.Helper()
+	if raceEnabled {
+		t.Skip("the race detector allocates")
+	}
+}

@@ -17,6 +17,9 @@ import (
 	"golang.org/x/time/rate"
 )
 
+// What sleeps here sleeps in real time: it is benchmarks of what limiters do and
+// take while time passes, those of others too, and these measure by the clock.
+
 // throttled returns an adaptive strategy that counts every attempt, for requests
 // sent one after the other, and makes none wait. There is no setting for that,
 // so it takes a throttle in the middle of as much as can be sent before it: the
@@ -114,11 +117,11 @@ var gates = []gate{
 // slowed brings an adaptive limiter to 100 permits a second, and from there it
 // goes up slowly: 0.7·0.8·(89 attempts in a half second).
 func slowed(attempt func(context.Context, bool) error) func(context.Context, bool) error {
-	time.Sleep(time.Until(nextHalf()))
+	time.Sleep(time.Until(nextHalf())) // the half second that is measured
 	for range 89 {
 		_ = attempt(context.Background(), false)
 	}
-	time.Sleep(time.Until(nextHalf()))
+	time.Sleep(time.Until(nextHalf())) // in which it is taken note of
 	_ = attempt(context.Background(), true)
 	return attempt
 }
@@ -150,7 +153,7 @@ func BenchmarkQueue(b *testing.B) {
 				for b.Loop() {
 					permits -= served.Load()
 					cpu -= processorTime(b)
-					time.Sleep(time.Second)
+					time.Sleep(time.Second) // the measurement
 					cpu += processorTime(b)
 					permits += served.Load()
 				}

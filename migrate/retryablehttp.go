@@ -108,8 +108,8 @@ func clientError(a retrip.Attempt) error {
 // RetryableBackoff makes a Backoff of a retryablehttp.Backoff, which gets lowest
 // and highest as they are, the number of the attempt that failed from 0, and a
 // copy of its response or nil, whose body is empty unless it was read ahead (in a
-// 4xx or 5xx in JSON or XML, or for a policy that looked at it). What it returns is waited, a negative wait is
-// none. It usually reads Retry-After itself: leave Strategy.Waits empty, or
+// 4xx or 5xx in JSON or XML, or for a policy that looked at it). What it returns
+// is waited, a negative wait is none. It usually reads Retry-After itself: leave Strategy.Waits empty, or
 // the longer of the two is waited. But only a wait that Strategy.Waits finds is
 // bounded by Strategy.MaxWait.
 func RetryableBackoff(backoff func(min, max time.Duration, attemptNum int, resp *http.Response) time.Duration,
