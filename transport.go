@@ -4,10 +4,8 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"net/http"
-	"runtime"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -126,8 +124,8 @@ func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 }
 
 // travel takes a request through the numbered steps, which are those of the
-// documentation, the events and the logs. A plain request has its first attempt
-// behind it.
+// documentation, the events and the logs; it ends in end.go. A plain request has
+// its first attempt behind it.
 func (c *call) travel() (*http.Response, error) {
 	defer c.panicked()
 
@@ -140,7 +138,7 @@ func (c *call) travel() (*http.Response, error) {
 	}
 	for sent := c.attempt.Number > 0; ; sent = false {
 		if !sent {
-			// 2. Admit: wait for a permit, where a limiter gives them out. (adaptive.go)
+			// 2. Admit: wait for a permit, where a limiter gives them out. (admit.go)
 			if reason, err := c.admit(); reason != 0 {
 				return nil, c.stop(reason, err)
 			}
@@ -273,168 +271,4 @@ func (c *call) resolvePolicy() error {
 		c.policy = &c.entry.policy
 	}
 	return c.policy.err
-}
-
-// admit gets a permit from the limiter, waiting for it if need be.
-func (c *call) admit() (Reason, error) {
-	if c.clocked {
-		c.attempt.Sent, c.admitWait = time.Now(), 0
-		if c.begun.IsZero() {
-			c.begun = c.attempt.Sent
-		}
-	}
-	if c.limiter == nil || !c.limiter.enabled.Load() {
-		return 0, nil
-	}
-	now := c.limiter.clock()
-	paid, place := c.limiter.admit(now)
-	c.paid = paid
-	if place == nil {
-		return 0, nil
-	}
-	return c.queue(place, now)
-}
-
-// queue waits in the limiter's queue. Unless the wait itself is bounded, only
-// the first in the queue holds a timer.
-func (c *call) queue(p *place, joined time.Duration) (Reason, error) {
-	limiter, longest := c.limiter, c.policy.MaxAdmitWait
-	now, expected := joined, p.expected
-	for {
-		granted, wait := limiter.turn(p, now)
-		if granted {
-			c.paid, c.admitWait = true, now-joined
-			if c.clocked {
-				c.attempt.Sent = time.Now()
-			}
-			return 0, nil
-		}
-		if wait >= 0 {
-			expected = wait
-		}
-		reason := Reason(0)
-		if left := longest - (now - joined); longest > 0 {
-			if expected > left || left <= 0 {
-				reason = WaitOverCap
-			}
-			if wait < 0 {
-				wait = left
-			}
-		}
-		if c.outlivesDeadline(expected, time.Time{}) {
-			reason = WaitOverDeadline
-		}
-		if reason != 0 {
-			limiter.leave(p)
-			c.delay, c.from = expected, "limiter"
-			return reason, &limiterError{expected, now - joined}
-		}
-		if err := pause(c.attempt.Request, wait, p.wake); err != nil {
-			limiter.leave(p)
-			return Cancelled, err
-		}
-		now, expected = limiter.clock(), 0
-	}
-}
-
-// conclude ends a call whose last attempt was sent. A long poll that is refused
-// a retry by the quota waits all the same, with the answer in its hand.
-func (c *call) conclude() (*http.Response, error) {
-	c.ended = true
-	c.closeBody()
-	a := &c.attempt
-	if c.reason == QuotaSpent {
-		_ = pause(a.Request, c.delay, nil) // cut short, too, it gives the answer back
-	}
-	if a.Err == nil {
-		return a.Response, nil
-	}
-	during := c.reason == Cancelled && c.verdict.class == Unknown // the attempt, not what came after
-	switch {
-	case a.Number == 1 && (c.reason == NotRetryable || during):
-		return nil, a.Err // retrip had no part in it
-	case during:
-		return nil, c.failure(a.Err, c.last)
-	case c.reason == Cancelled:
-		return nil, c.failure(a.Err, failure{err: a.Err})
-	}
-	if c.obstacle != nil {
-		return nil, c.failure(fmt.Errorf("%w; %w", a.Err, c.obstacle), failure{})
-	}
-	return nil, c.failure(a.Err, failure{})
-}
-
-// stop ends a call whose next attempt will not be sent, and gives back all
-// that was at hand for it.
-func (c *call) stop(reason Reason, err error) error {
-	c.ended = true
-	c.tokens = c.policy.tokens()
-	c.giveBack()
-	if reason != WaitOverCap && reason != WaitOverDeadline {
-		c.delay, c.from = 0, ""
-	}
-	c.reason, c.verdict, c.admitWait = reason, verdict{}, 0
-	c.attempt = Attempt{Number: c.attempt.Number, Request: c.attempt.Request, Err: err}
-	c.observe(false, true)
-	return c.failure(err, c.last)
-}
-
-// panicked cleans up after code of the user's that panicked, since an
-// http.Server, for one, goes on after that.
-func (c *call) panicked() {
-	if c.ended {
-		return
-	}
-	if resp := c.attempt.Response; resp != nil && resp.Body != nil {
-		go func() { // closing may wait for the network
-			defer func() { _ = recover() }() // in a goroutine of ours, nobody could catch it
-			_ = resp.Body.Close()
-		}()
-	}
-	c.giveBack()
-}
-
-// giveBack returns what was at hand for an attempt that is not sent.
-func (c *call) giveBack() {
-	if c.paid {
-		c.limiter.giveBack()
-	}
-	if c.cost > 0 && !c.spent {
-		c.policy.give(c.cost)
-	}
-	if c.limit != nil {
-		c.limit.stop()
-	}
-	c.closeBody()
-}
-
-// failure is the error of a call that ends without a response. last is what
-// failed before, where err does not tell.
-func (c *call) failure(err error, last failure) *Error {
-	e := &Error{
-		Attempts: c.attempt.Number, Reason: c.reason, Err: err,
-		Last: last.err, Status: last.status, Code: last.code,
-	}
-	if c.reason == Cancelled {
-		e.Err, e.ctxErr = cancellation(c.attempt.Request), c.ctx.Err()
-	}
-	return e
-}
-
-// closeBody closes a body that the base was not handed, and tells the replay
-// that no attempt will follow.
-func (c *call) closeBody() {
-	if c.body != nil {
-		_ = c.body.Close() // there is a better reason to fail than this
-		c.body = nil
-		if c.replay != nil {
-			c.replay.fence() // with all copies of a body that was never sent
-		}
-	}
-	if c.replay != nil {
-		if closing := c.replay.finish(); closing != nil {
-			runtime.Gosched() // as good as at once, unless it blocks
-			_ = pause(c.attempt.Request, discardTime, closing)
-		}
-	}
 }
