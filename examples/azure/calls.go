@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"io"
-	"math/rand/v2"
 	"os"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob"
@@ -18,13 +17,6 @@ const (
 
 // A call is one that a program makes with azblob.
 type call func(context.Context, *azblob.Client) error
-
-// noise is the same for the same size, but no part of it is like another.
-func noise(size int) []byte {
-	b := make([]byte, size)
-	_, _ = rand.NewChaCha8([32]byte{}).Read(b) // never fails
-	return b
-}
 
 func uploadBuffer(content []byte) call {
 	return func(ctx context.Context, client *azblob.Client) error {

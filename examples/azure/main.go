@@ -27,6 +27,7 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob"
 	"github.com/retrip-go/retrip"
 	"github.com/retrip-go/retrip/internal/faultlayer"
+	"github.com/retrip-go/retrip/internal/show"
 )
 
 func main() {
@@ -73,7 +74,7 @@ func run(w io.Writer) error {
 		return err
 	}
 
-	var total tally
+	var total show.Tally
 	for _, s := range scenes {
 		account.faults.Reset()
 		account.faults.Fail(nil, s.faults...)
@@ -81,9 +82,10 @@ func run(w io.Writer) error {
 		if err := s.call(ctx, client); err != nil {
 			return fmt.Errorf("%s: %w", s.title, err)
 		}
-		if err := total.report(w, s.title, trace.Trips(), account.faults.Hits()); err != nil {
+		if err := total.Call(w, s.title, trace.Trips(), account.faults.Hits()); err != nil {
 			return err
 		}
+		fmt.Fprintln(w)
 	}
 	_, err = fmt.Fprintln(w, total)
 	return err
@@ -98,7 +100,7 @@ type scene struct {
 
 // blob is more than fits into the buffers of a connection, so that a server
 // that answers early does so while it is being sent.
-var blob = noise(4 << 20)
+var blob = faultlayer.Noise(4 << 20)
 
 var scenes = []scene{{
 	title:  "UploadBuffer: the server is busy, and says for how long",
@@ -110,12 +112,12 @@ var scenes = []scene{{
 	call:   uploadFile(blob),
 }, {
 	title:  "UploadFile: the connection breaks when all is sent",
-	faults: []faultlayer.Fault{hangUp},
+	faults: []faultlayer.Fault{faultlayer.HangUp},
 	call:   uploadFile(blob),
 }, {
 	// retrip sees one attempt, the server two.
 	title:  "DownloadStream: a kept connection breaks, and net/http itself repeats the GET",
-	faults: []faultlayer.Fault{hangUp},
+	faults: []faultlayer.Fault{faultlayer.HangUp},
 	call:   download(blob),
 }, {
 	title:  "DownloadStream: the blob breaks off, and azblob asks for the rest of a busy server",

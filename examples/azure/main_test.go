@@ -2,8 +2,6 @@ package main
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"io"
 	"net/http"
 	"os"
@@ -11,7 +9,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -74,12 +71,12 @@ func TestOutput(t *testing.T) {
 type rig struct {
 	*account
 	t      *testing.T
-	base   *counter
+	base   *faultlayer.Counter
 	client *azblob.Client
 }
 
 func newRig(t *testing.T) *rig {
-	r := &rig{account: newAccount(), t: t, base: &counter{Transport: new(http.Transport)}}
+	r := &rig{account: newAccount(), t: t, base: &faultlayer.Counter{Transport: new(http.Transport)}}
 	t.Cleanup(r.Close)
 	t.Cleanup(r.base.CloseIdleConnections)
 	transport := newTransport()
@@ -90,16 +87,6 @@ func newRig(t *testing.T) *rig {
 	return r
 }
 
-type counter struct {
-	*http.Transport
-	calls atomic.Int64
-}
-
-func (c *counter) RoundTrip(req *http.Request) (*http.Response, error) {
-	c.calls.Add(1)
-	return c.Transport.RoundTrip(req)
-}
-
 // after makes a call after which the next requests fail, and returns what was
 // seen of it on both sides. It checks what holds always: no request takes more
 // than its attempts, and each of them is one call of the base.
@@ -107,7 +94,7 @@ func (r *rig) after(faults []faultlayer.Fault, call call) ([][]retrip.Event, []f
 	r.t.Helper()
 	r.faults.Reset()
 	r.faults.Fail(nil, faults...)
-	before := r.base.calls.Load()
+	before := r.base.Calls.Load()
 	ctx, trace := retrip.WithTrace(context.Background())
 	err := call(ctx, r.client)
 	attempts := 0
@@ -116,17 +103,12 @@ func (r *rig) after(faults []faultlayer.Fault, call call) ([][]retrip.Event, []f
 		require.LessOrEqual(r.t, last.Attempt, retrip.Standard().MaxAttempts)
 		attempts += last.Attempt
 	}
-	require.EqualValues(r.t, attempts, r.base.calls.Load()-before)
+	require.EqualValues(r.t, attempts, r.base.Calls.Load()-before)
 	return trace.Trips(), r.faults.Hits(), err
 }
 
 // small is a blob for the tests in which the size does not matter.
-var small = noise(64 << 10)
-
-func hash(b []byte) string {
-	sum := sha256.Sum256(b)
-	return hex.EncodeToString(sum[:])
-}
+var small = faultlayer.Noise(64 << 10)
 
 // Every way to upload arrives byte by byte, whatever happens to the attempts
 // before, and with the same length and the same headers each time.
@@ -152,13 +134,13 @@ func TestUpload(t *testing.T) {
 	}{
 		{"empty", busy(), 0},
 		{"busy", busy(), 64 << 10},
-		{"hang up", hangUp, 64 << 10},
+		{"hang up", faultlayer.HangUp, 64 << 10},
 		{"early", faultlayer.Early(503), 4 << 20},
 	} {
 		for how, upload := range uploads {
 			t.Run(test.what+"/"+how, func(t *testing.T) {
 				t.Parallel()
-				r, content := newRig(t), noise(test.size)
+				r, content := newRig(t), faultlayer.Noise(test.size)
 				trips, hits, err := r.after([]faultlayer.Fault{test.fault, test.fault}, upload(content))
 				require.NoError(t, err)
 				require.Len(t, trips, 1)
@@ -168,7 +150,7 @@ func TestUpload(t *testing.T) {
 					require.Equal(t, hits[0].Header, hit.Header)
 					require.Equal(t, strconv.Itoa(test.size), hit.Header.Get("Content-Length"))
 					if !hit.Failed || test.what != "early" {
-						require.Equal(t, hash(content), hit.Hash)
+						require.Equal(t, faultlayer.Hash(content), hit.Hash)
 					}
 				}
 				require.NoError(t, download(content)(t.Context(), r.client))
@@ -182,12 +164,12 @@ func TestUpload(t *testing.T) {
 // offset they share, and the next attempt's body ends too soon.
 func TestEarlyAnswers(t *testing.T) {
 	t.Parallel()
-	r, content := newRig(t), noise(4<<20)
+	r, content := newRig(t), faultlayer.Noise(4<<20)
 	for range 5 {
 		_, hits, err := r.after([]faultlayer.Fault{faultlayer.Early(503), faultlayer.Early(503)}, uploadBuffer(content))
 		require.NoError(t, err)
 		require.Len(t, hits, 3)
-		require.Equal(t, hash(content), hits[2].Hash)
+		require.Equal(t, faultlayer.Hash(content), hits[2].Hash)
 	}
 }
 
@@ -221,7 +203,7 @@ func TestDownload(t *testing.T) {
 		"breaks off":              {[]faultlayer.Fault{half(small)}, 2, 2},
 		"breaks off, then busy":   {[]faultlayer.Fault{half(small), busy(), busy()}, 2, 4},
 		"busy, then breaks off":   {[]faultlayer.Fault{busy(), half(small)}, 2, 3},
-		"hang up, after net/http": {[]faultlayer.Fault{hangUp, hangUp}, 1, 3},
+		"hang up, after net/http": {[]faultlayer.Fault{faultlayer.HangUp, faultlayer.HangUp}, 1, 3},
 	} {
 		t.Run(what, func(t *testing.T) {
 			t.Parallel()
@@ -241,7 +223,7 @@ func TestBelowUs(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	require.NoError(t, uploadBuffer(small)(t.Context(), r.client))
-	trips, hits, err := r.after([]faultlayer.Fault{hangUp}, download(small))
+	trips, hits, err := r.after([]faultlayer.Fault{faultlayer.HangUp}, download(small))
 	require.NoError(t, err)
 	require.Len(t, trips, 1)
 	require.Len(t, trips[0], 1)

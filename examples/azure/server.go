@@ -82,12 +82,6 @@ func busy(header ...string) faultlayer.Fault {
 		append(header, "Content-Type", "application/xml", "X-Ms-Error-Code", "ServerBusy")...)
 }
 
-// hangUp takes the request, and ends the connection without an answer.
-func hangUp(_ http.ResponseWriter, r *http.Request) {
-	_, _ = io.Copy(io.Discard, r.Body)
-	panic(http.ErrAbortHandler)
-}
-
 // half sends half of the blob and breaks off.
 func half(blob []byte) faultlayer.Fault {
 	return func(w http.ResponseWriter, _ *http.Request) {

@@ -2,9 +2,7 @@ package main
 
 import (
 	"context"
-	"crypto/sha256"
 	"encoding/binary"
-	"encoding/hex"
 	"io"
 	"net"
 	"net/http"
@@ -289,7 +287,7 @@ func TestEarlyAnswer(t *testing.T) {
 	require.EqualValues(t, 2, base.calls.Load())
 	hits := server.faults.Hits()
 	i := slices.IndexFunc(hits, func(hit faultlayer.Hit) bool { return !hit.Failed })
-	require.Equal(t, hash(message(t, word)), hits[i].Hash)
+	require.Equal(t, faultlayer.Hash(message(t, word)), hits[i].Hash)
 }
 
 // serve starts a server, and makes a base that counts.
@@ -325,7 +323,7 @@ func requireHits(t *testing.T, s *server, method string, body []byte, n int) []f
 	require.Len(t, hits, n)
 	for _, hit := range hits {
 		require.Equal(t, method, hit.Method)
-		require.Equal(t, hash(body), hit.Hash)
+		require.Equal(t, faultlayer.Hash(body), hit.Hash)
 	}
 	return hits
 }
@@ -342,9 +340,4 @@ func message(t *testing.T, word string) []byte {
 func envelope(message []byte) []byte {
 	head := binary.BigEndian.AppendUint32([]byte{0}, uint32(len(message)))
 	return append(head, message...)
-}
-
-func hash(body []byte) string {
-	sum := sha256.Sum256(body)
-	return hex.EncodeToString(sum[:])
 }

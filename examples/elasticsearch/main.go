@@ -32,6 +32,7 @@ import (
 	"github.com/elastic/go-elasticsearch/v9"
 	"github.com/retrip-go/retrip"
 	"github.com/retrip-go/retrip/internal/faultlayer"
+	"github.com/retrip-go/retrip/internal/show"
 )
 
 func main() {
@@ -73,7 +74,7 @@ func run(w io.Writer) error {
 		return err
 	}
 
-	var total tally
+	var total show.Tally
 	for _, s := range scenes {
 		cluster.faults.Reset()
 		cluster.faults.Fail(nil, s.faults...)
@@ -85,7 +86,7 @@ func run(w io.Writer) error {
 		if err != nil {
 			return fmt.Errorf("%s: %w", s.title, err)
 		}
-		if err := total.report(w, s.title, trace.Trips(), cluster.faults.Hits()); err != nil {
+		if err := total.Call(w, s.title, trace.Trips(), cluster.faults.Hits()); err != nil {
 			return err
 		}
 		if _, err := fmt.Fprintf(w, "  returned: %d %s\n\n", res.status, http.StatusText(res.status)); err != nil {
@@ -111,7 +112,7 @@ var scenes = []scene{{
 }, {
 	// retrip keeps what it reads of a body that can't be reopened.
 	title:  "Index from a stream: the connection breaks when all is sent",
-	faults: []faultlayer.Fault{hangUp},
+	faults: []faultlayer.Fault{faultlayer.HangUp},
 	call:   indexStream("2", "tea"),
 }, {
 	title:  "Bulk, a POST: the cluster rejects it, so that it did nothing",
@@ -134,6 +135,6 @@ var scenes = []scene{{
 }, {
 	// retrip sees one attempt, the cluster two.
 	title:  "Get: a kept connection breaks, and net/http itself repeats the GET",
-	faults: []faultlayer.Fault{hangUp},
+	faults: []faultlayer.Fault{faultlayer.HangUp},
 	call:   get("1"),
 }}

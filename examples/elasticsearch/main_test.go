@@ -2,8 +2,6 @@ package main
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"io"
 	"net/http"
@@ -11,7 +9,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -90,13 +87,13 @@ func TestOutput(t *testing.T) {
 type rig struct {
 	*cluster
 	t         *testing.T
-	base      *counter
+	base      *faultlayer.Counter
 	transport *retrip.Transport
 	client    *elasticsearch.Client
 }
 
 func newRig(t *testing.T) *rig {
-	r := &rig{cluster: newCluster(), t: t, base: &counter{Transport: new(http.Transport)}, transport: newTransport()}
+	r := &rig{cluster: newCluster(), t: t, base: &faultlayer.Counter{Transport: new(http.Transport)}, transport: newTransport()}
 	t.Cleanup(r.Close)
 	t.Cleanup(r.base.CloseIdleConnections)
 	r.transport.Base = r.base
@@ -104,16 +101,6 @@ func newRig(t *testing.T) *rig {
 	r.client, err = newClient(r.URL, r.transport)
 	require.NoError(t, err)
 	return r
-}
-
-type counter struct {
-	*http.Transport
-	calls atomic.Int64
-}
-
-func (c *counter) RoundTrip(req *http.Request) (*http.Response, error) {
-	c.calls.Add(1)
-	return c.Transport.RoundTrip(req)
 }
 
 // A seen is what both sides saw of a call.
@@ -136,7 +123,7 @@ func (r *rig) after(ctx context.Context, call call, faults ...faultlayer.Fault) 
 	r.t.Helper()
 	r.faults.Reset()
 	r.faults.Fail(nil, faults...)
-	before := r.base.calls.Load()
+	before := r.base.Calls.Load()
 	ctx, trace := retrip.WithTrace(ctx)
 	a, err := call(ctx, r.client)
 	require.NoError(r.t, err)
@@ -146,7 +133,7 @@ func (r *rig) after(ctx context.Context, call call, faults ...faultlayer.Fault) 
 		require.LessOrEqual(r.t, last.Attempt, retrip.Standard().MaxAttempts)
 		attempts += last.Attempt
 	}
-	require.EqualValues(r.t, attempts, r.base.calls.Load()-before)
+	require.EqualValues(r.t, attempts, r.base.Calls.Load()-before)
 	return seen{a, trace.Trips(), r.faults.Hits()}
 }
 
@@ -163,13 +150,13 @@ func TestRecovery(t *testing.T) {
 		faults     []faultlayer.Fault
 	}{
 		{"index", index("1", "coffee"), document("coffee"), false, false, []faultlayer.Fault{rejected, noNode}},
-		{"index, hang up", index("1", "coffee"), document("coffee"), false, false, []faultlayer.Fault{hangUp, hangUp}},
+		{"index, hang up", index("1", "coffee"), document("coffee"), false, false, []faultlayer.Fault{faultlayer.HangUp, faultlayer.HangUp}},
 		{"stream", indexStream("1", "coffee"), document("coffee") + "\n", true, false, []faultlayer.Fault{rejected, noNode}},
-		{"stream, hang up", indexStream("1", "coffee"), document("coffee") + "\n", true, false, []faultlayer.Fault{hangUp, hangUp}},
+		{"stream, hang up", indexStream("1", "coffee"), document("coffee") + "\n", true, false, []faultlayer.Fault{faultlayer.HangUp, faultlayer.HangUp}},
 		{"bulk", bulk("coffee", "tea"), actions([]string{"coffee", "tea"}), false, false, []faultlayer.Fault{rejected, rejected}},
-		{"bulk, idempotent", bulk("coffee", "tea"), actions([]string{"coffee", "tea"}), false, true, []faultlayer.Fault{noNode, hangUp}},
+		{"bulk, idempotent", bulk("coffee", "tea"), actions([]string{"coffee", "tea"}), false, true, []faultlayer.Fault{noNode, faultlayer.HangUp}},
 		{"search", search, query, false, true, []faultlayer.Fault{rejected, noNode}},
-		{"search, hang up", search, query, false, true, []faultlayer.Fault{hangUp, noNode}},
+		{"search, hang up", search, query, false, true, []faultlayer.Fault{faultlayer.HangUp, noNode}},
 	} {
 		t.Run(test.what, func(t *testing.T) {
 			t.Parallel()
@@ -183,7 +170,7 @@ func TestRecovery(t *testing.T) {
 			require.Len(t, s.hits, 3)
 			for i, hit := range s.hits {
 				require.Equal(t, i < 2, hit.Failed)
-				require.Equal(t, hash(test.sent), hit.Hash)
+				require.Equal(t, faultlayer.Hash([]byte(test.sent)), hit.Hash)
 				require.Equal(t, s.hits[0].Header, hit.Header)
 				if test.chunked {
 					require.NotContains(t, hit.Header, "Content-Length")
@@ -195,17 +182,12 @@ func TestRecovery(t *testing.T) {
 	}
 }
 
-func hash(text string) string {
-	sum := sha256.Sum256([]byte(text))
-	return hex.EncodeToString(sum[:])
-}
-
 // What was indexed under trouble comes back as it was sent.
 func TestRoundTrip(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	r.after(t.Context(), index("1", "coffee"), noNode)
-	r.after(t.Context(), indexStream("2", "tea"), hangUp)
+	r.after(t.Context(), indexStream("2", "tea"), faultlayer.HangUp)
 	r.after(t.Context(), bulk("milk", "water"), rejected)
 	s := r.after(retrip.WithIdempotent(t.Context()), search, rejected)
 	var found struct {
@@ -248,7 +230,7 @@ func TestLongStream(t *testing.T) {
 	require.Equal(t, 429, s.status)
 	require.Contains(t, s.body, "es_rejected_execution_exception")
 	require.Len(t, s.hits, 1)
-	require.Equal(t, hash(long), s.hits[0].Hash)
+	require.Equal(t, faultlayer.Hash([]byte(long)), s.hits[0].Hash)
 }
 
 // When the attempts are spent, the client gets the cluster's last answer.
@@ -269,11 +251,11 @@ func TestBelowUs(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	r.after(t.Context(), index("1", "coffee"))
-	s := r.after(t.Context(), get("1"), hangUp)
+	s := r.after(t.Context(), get("1"), faultlayer.HangUp)
 	require.Equal(t, 1, s.last().Attempt)
 	require.Len(t, s.hits, 2)
 
-	s = r.after(retrip.WithIdempotent(t.Context()), search, hangUp)
+	s = r.after(retrip.WithIdempotent(t.Context()), search, faultlayer.HangUp)
 	require.Equal(t, 2, s.last().Attempt)
 	require.Len(t, s.hits, 2)
 }

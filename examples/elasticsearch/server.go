@@ -133,9 +133,3 @@ func rejected(w http.ResponseWriter, r *http.Request) {
 func noNode(w http.ResponseWriter, r *http.Request) {
 	faultlayer.Answer(http.StatusServiceUnavailable, "no server is available\n", "Content-Type", "text/plain")(w, r)
 }
-
-// hangUp takes the request, and ends the connection without an answer.
-func hangUp(_ http.ResponseWriter, r *http.Request) {
-	_, _ = io.Copy(io.Discard, r.Body)
-	panic(http.ErrAbortHandler)
-}

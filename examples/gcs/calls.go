@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"io"
-	"math/rand/v2"
 
 	"cloud.google.com/go/storage"
 	"github.com/retrip-go/retrip"
@@ -22,13 +21,6 @@ const (
 
 // A call is one that a program makes with Google's client.
 type call func(context.Context, *storage.Client) error
-
-// noise is the same for the same size, but no part of it is like another.
-func noise(size int) []byte {
-	b := make([]byte, size)
-	_, _ = rand.NewChaCha8([32]byte{}).Read(b) // never fails
-	return b
-}
 
 // write replaces the object, so that once more makes no difference.
 func write(content []byte, chunkSize int) call {

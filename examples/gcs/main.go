@@ -35,6 +35,7 @@ import (
 	"cloud.google.com/go/storage"
 	"github.com/retrip-go/retrip"
 	"github.com/retrip-go/retrip/internal/faultlayer"
+	"github.com/retrip-go/retrip/internal/show"
 	"google.golang.org/api/option"
 )
 
@@ -92,7 +93,7 @@ func run(w io.Writer) error {
 	}
 	defer client.Close()
 
-	var total tally
+	var total show.Tally
 	for _, s := range scenes {
 		cloud.faults.Reset()
 		cloud.faults.Fail(s.match, s.faults...)
@@ -100,9 +101,10 @@ func run(w io.Writer) error {
 		if err := s.call(ctx, client); err != nil {
 			return fmt.Errorf("%s: %w", s.title, err)
 		}
-		if err := total.report(w, s.title, trace.Trips(), cloud.faults.Hits()); err != nil {
+		if err := total.Call(w, s.title, trace.Trips(), cloud.faults.Hits()); err != nil {
 			return err
 		}
+		fmt.Fprintln(w)
 	}
 	_, err = fmt.Fprintln(w, total)
 	return err
@@ -118,7 +120,7 @@ type scene struct {
 
 // object is more than fits into the buffers of a connection, so that a server
 // that answers early does so while it is being sent.
-var object = noise(4 << 20)
+var object = faultlayer.Noise(4 << 20)
 
 // chunks is sent in three.
 var chunks = object[:5*chunk/2]
@@ -134,7 +136,7 @@ var scenes = []scene{{
 }, {
 	title:  "Writer, resumable in three chunks: the connection breaks when the second is sent",
 	match:  func(r *http.Request) bool { return strings.HasPrefix(r.Header.Get("Content-Range"), "bytes 262144-") },
-	faults: []faultlayer.Fault{hangUp},
+	faults: []faultlayer.Fault{faultlayer.HangUp},
 	call:   write(chunks, chunk),
 }, {
 	title:  "Reader: the server is busy",
@@ -143,7 +145,7 @@ var scenes = []scene{{
 }, {
 	// retrip sees one attempt, the server two.
 	title:  "Reader: a kept connection breaks, and net/http itself repeats the GET",
-	faults: []faultlayer.Fault{hangUp},
+	faults: []faultlayer.Fault{faultlayer.HangUp},
 	call:   read(chunks),
 }, {
 	title:  "Reader: the object breaks off, and the client asks for the rest of a busy server",

@@ -2,15 +2,12 @@ package main
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"net/http"
 	"regexp"
 	"slices"
 	"strconv"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -87,7 +84,7 @@ func TestOutput(t *testing.T) {
 type rig struct {
 	*cloud
 	t         *testing.T
-	base      *counter
+	base      *faultlayer.Counter
 	transport *retrip.Transport
 	client    *storage.Client
 }
@@ -95,7 +92,7 @@ type rig struct {
 func newRig(t *testing.T) *rig {
 	cloud, err := newCloud()
 	require.NoError(t, err)
-	r := &rig{cloud: cloud, t: t, base: &counter{Transport: new(http.Transport)}, transport: newTransport()}
+	r := &rig{cloud: cloud, t: t, base: &faultlayer.Counter{Transport: new(http.Transport)}, transport: newTransport()}
 	t.Cleanup(r.Close)
 	t.Cleanup(r.base.CloseIdleConnections)
 	r.transport.Base = r.base
@@ -103,16 +100,6 @@ func newRig(t *testing.T) *rig {
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, r.client.Close()) })
 	return r
-}
-
-type counter struct {
-	*http.Transport
-	calls atomic.Int64
-}
-
-func (c *counter) RoundTrip(req *http.Request) (*http.Response, error) {
-	c.calls.Add(1)
-	return c.Transport.RoundTrip(req)
 }
 
 // A seen is what both sides saw of a call.
@@ -134,7 +121,7 @@ func (r *rig) after(call call, match func(*http.Request) bool, faults ...faultla
 	r.t.Helper()
 	r.faults.Reset()
 	r.faults.Fail(match, faults...)
-	before := r.base.calls.Load()
+	before := r.base.Calls.Load()
 	ctx, trace := retrip.WithTrace(context.Background())
 	err := call(ctx, r.client)
 	attempts := 0
@@ -143,17 +130,12 @@ func (r *rig) after(call call, match func(*http.Request) bool, faults ...faultla
 		require.LessOrEqual(r.t, last.Attempt, retrip.Standard().MaxAttempts)
 		attempts += last.Attempt
 	}
-	require.EqualValues(r.t, attempts, r.base.calls.Load()-before)
+	require.EqualValues(r.t, attempts, r.base.Calls.Load()-before)
 	return seen{trace.Trips(), r.faults.Hits()}, err
 }
 
 // small is an object for the tests in which the size does not matter.
 var small = object[:64<<10]
-
-func hash(b []byte) string {
-	sum := sha256.Sum256(b)
-	return hex.EncodeToString(sum[:])
-}
 
 // An upload in one request is stored byte by byte, and each attempt is the same,
 // chunked because its length is not known. With a ChunkSize above the object's
@@ -168,10 +150,10 @@ func TestAtOnce(t *testing.T) {
 	}{
 		{"empty", busy(), nil, atOnce},
 		{"stream, busy", busy(), small, atOnce},
-		{"stream, hang up", hangUp, small, atOnce},
+		{"stream, hang up", faultlayer.HangUp, small, atOnce},
 		{"stream, early", faultlayer.Early(503), object, atOnce},
 		{"buffered, busy", busy(), small, chunk},
-		{"buffered, hang up", hangUp, small, chunk},
+		{"buffered, hang up", faultlayer.HangUp, small, chunk},
 		{"buffered, early", faultlayer.Early(503), object, 2 * len(object)},
 	} {
 		t.Run(test.what, func(t *testing.T) {
@@ -198,7 +180,7 @@ func TestAtOnce(t *testing.T) {
 // it, and every chunk, which is the object's bytes and nothing else.
 func TestResumable(t *testing.T) {
 	t.Parallel()
-	for what, fault := range map[string]faultlayer.Fault{"busy": busy(), "hang up": hangUp} {
+	for what, fault := range map[string]faultlayer.Fault{"busy": busy(), "hang up": faultlayer.HangUp} {
 		t.Run(what, func(t *testing.T) {
 			t.Parallel()
 			r := newRig(t)
@@ -212,7 +194,7 @@ func TestResumable(t *testing.T) {
 				require.NoError(t, err)
 				require.Len(t, s.trips, 4)
 				require.Len(t, s.hits, 6)
-				sent := []string{"", hash(chunks[:chunk]), hash(chunks[chunk : 2*chunk]), hash(chunks[2*chunk:])}
+				sent := []string{"", faultlayer.Hash(chunks[:chunk]), faultlayer.Hash(chunks[chunk : 2*chunk]), faultlayer.Hash(chunks[2*chunk:])}
 				sent[0] = s.hits[0].Hash
 				for i, hit := range s.hits {
 					request := max(min(i, failing), i-2)
@@ -304,7 +286,7 @@ func TestBelowUs(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	require.NoError(t, write(small, atOnce)(t.Context(), r.client))
-	s, err := r.after(read(small), nil, hangUp)
+	s, err := r.after(read(small), nil, faultlayer.HangUp)
 	require.NoError(t, err)
 	require.Len(t, s.trips, 1)
 	require.Equal(t, 1, s.last().Attempt)

@@ -2,7 +2,6 @@ package main
 
 import (
 	"fmt"
-	"io"
 	"net/http"
 	"net/http/httptest"
 
@@ -33,12 +32,6 @@ func busy(header ...string) faultlayer.Fault {
 	return faultlayer.Answer(http.StatusServiceUnavailable,
 		`{"error":{"code":503,"message":"Try again.","errors":[{"reason":"backendError"}]}}`,
 		append(header, "Content-Type", "application/json; charset=UTF-8")...)
-}
-
-// hangUp takes the request, and ends the connection without an answer.
-func hangUp(_ http.ResponseWriter, r *http.Request) {
-	_, _ = io.Copy(io.Discard, r.Body)
-	panic(http.ErrAbortHandler)
 }
 
 // half sends half of the object and breaks off.

@@ -29,6 +29,7 @@ import (
 	"github.com/google/go-github/v89/github"
 
 	"github.com/retrip-go/retrip"
+	"github.com/retrip-go/retrip/internal/show"
 	"github.com/retrip-go/retrip/services"
 )
 
@@ -56,7 +57,7 @@ func strategy() *retrip.Strategy {
 func run(w io.Writer) error {
 	server := newServer()
 	defer server.Close()
-	transport := &retrip.Transport{Strategy: strategy(), Observe: show(w)}
+	transport := &retrip.Transport{Strategy: strategy(), Observe: show.Lines(w)}
 	defer transport.CloseIdleConnections()
 	client, err := newClient(server.URL, transport)
 	if err != nil {
@@ -106,19 +107,4 @@ func run(w io.Writer) error {
 func create(ctx context.Context, client *github.Client, text string) (*github.IssueComment, error) {
 	comment, _, err := client.Issues.CreateComment(ctx, "retrip-go", "retrip", 1, &github.IssueComment{Body: &text})
 	return comment, err
-}
-
-// show prints each attempt and what follows from it.
-func show(w io.Writer) func(retrip.Event) {
-	return func(e retrip.Event) {
-		next := "done"
-		switch {
-		case !e.Final:
-			next = fmt.Sprintf("again in %v (%s)", e.Wait.Round(time.Millisecond), e.WaitFrom)
-		case e.Reason != 0:
-			next = fmt.Sprintf("stop: %v", e.Reason)
-		}
-		fmt.Fprintf(w, "  %s attempt %d: %d %s%s, %v, %s\n", e.Request.Method, e.Attempt,
-			e.Status, http.StatusText(e.Status), e.ErrorKind(), e.Class, next)
-	}
 }

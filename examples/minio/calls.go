@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"io"
-	"math/rand/v2"
 	"os"
 
 	"github.com/minio/minio-go/v7"
@@ -18,13 +17,6 @@ const (
 
 // A call is one that a program makes with minio-go.
 type call func(context.Context, *minio.Client) error
-
-// noise is the same for the same size, but no part of it is like another.
-func noise(size int) []byte {
-	b := make([]byte, size)
-	_, _ = rand.NewChaCha8([32]byte{}).Read(b) // never fails
-	return b
-}
 
 var options = minio.PutObjectOptions{
 	PartSize:             partSize,

@@ -27,6 +27,7 @@ import (
 	"github.com/minio/minio-go/v7/pkg/credentials"
 	"github.com/retrip-go/retrip"
 	"github.com/retrip-go/retrip/internal/faultlayer"
+	"github.com/retrip-go/retrip/internal/show"
 )
 
 func main() {
@@ -77,7 +78,7 @@ func run(w io.Writer) error {
 		return err
 	}
 
-	var total tally
+	var total show.Tally
 	for _, s := range scenes {
 		storage.faults.Reset()
 		storage.faults.Fail(s.match, s.faults...)
@@ -85,9 +86,10 @@ func run(w io.Writer) error {
 		if err := s.call(ctx, client); err != nil {
 			return fmt.Errorf("%s: %w", s.title, err)
 		}
-		if err := total.report(w, s.title, trace.Trips(), storage.faults.Hits()); err != nil {
+		if err := total.Call(w, s.title, trace.Trips(), storage.faults.Hits()); err != nil {
 			return err
 		}
+		fmt.Fprintln(w)
 	}
 	_, err = fmt.Fprintln(w, total)
 	return err
@@ -103,9 +105,9 @@ type scene struct {
 
 // object is more than fits into the buffers of a connection, so that a server
 // that answers early does so while it is being sent.
-var object = noise(4 << 20)
+var object = faultlayer.Noise(4 << 20)
 
-var twoParts = noise(partSize + partSize/2)
+var twoParts = faultlayer.Noise(partSize + partSize/2)
 
 var scenes = []scene{{
 	// minio-go itself gives up on such a reader after one attempt.
@@ -119,7 +121,7 @@ var scenes = []scene{{
 }, {
 	title:  "FPutObject in two parts: the connection breaks when the first is sent",
 	match:  func(r *http.Request) bool { return r.URL.Query().Get("partNumber") == "1" },
-	faults: []faultlayer.Fault{hangUp},
+	faults: []faultlayer.Fault{faultlayer.HangUp},
 	call:   putFile(twoParts),
 }, {
 	title:  "GetObject: the server throttles",
@@ -128,6 +130,6 @@ var scenes = []scene{{
 }, {
 	// retrip sees one attempt, the server two.
 	title:  "GetObject: a kept connection breaks, and net/http itself repeats the GET",
-	faults: []faultlayer.Fault{hangUp},
+	faults: []faultlayer.Fault{faultlayer.HangUp},
 	call:   get(twoParts),
 }}

@@ -3,8 +3,6 @@ package main
 import (
 	"bytes"
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"io"
 	"net/http"
 	"os"
@@ -12,7 +10,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -81,7 +78,7 @@ func TestOutput(t *testing.T) {
 type rig struct {
 	*storage
 	t         *testing.T
-	base      *counter
+	base      *faultlayer.Counter
 	transport *retrip.Transport
 	client    *minio.Client
 }
@@ -89,23 +86,13 @@ type rig struct {
 func newRig(t *testing.T) *rig {
 	s, err := newStorage()
 	require.NoError(t, err)
-	r := &rig{storage: s, t: t, base: &counter{Transport: new(http.Transport)}, transport: newTransport()}
+	r := &rig{storage: s, t: t, base: &faultlayer.Counter{Transport: new(http.Transport)}, transport: newTransport()}
 	t.Cleanup(r.Close)
 	t.Cleanup(r.base.CloseIdleConnections)
 	r.transport.Base = r.base
 	r.client, err = newClient(r.URL, r.transport)
 	require.NoError(t, err)
 	return r
-}
-
-type counter struct {
-	*http.Transport
-	calls atomic.Int64
-}
-
-func (c *counter) RoundTrip(req *http.Request) (*http.Response, error) {
-	c.calls.Add(1)
-	return c.Transport.RoundTrip(req)
 }
 
 // A seen is what both sides saw of a call.
@@ -127,7 +114,7 @@ func (r *rig) after(call call, faults ...faultlayer.Fault) (seen, error) {
 	r.t.Helper()
 	r.faults.Reset()
 	r.faults.Fail(nil, faults...)
-	before := r.base.calls.Load()
+	before := r.base.Calls.Load()
 	ctx, trace := retrip.WithTrace(context.Background())
 	err := call(ctx, r.client)
 	attempts := 0
@@ -136,17 +123,12 @@ func (r *rig) after(call call, faults ...faultlayer.Fault) (seen, error) {
 		require.LessOrEqual(r.t, last.Attempt, retrip.Standard2026().MaxAttempts)
 		attempts += last.Attempt
 	}
-	require.EqualValues(r.t, attempts, r.base.calls.Load()-before)
+	require.EqualValues(r.t, attempts, r.base.Calls.Load()-before)
 	return seen{trace.Trips(), r.faults.Hits()}, err
 }
 
 // small is an object for the tests in which the size does not matter.
-var small = noise(64 << 10)
-
-func hash(b []byte) string {
-	sum := sha256.Sum256(b)
-	return hex.EncodeToString(sum[:])
-}
+var small = faultlayer.Noise(64 << 10)
 
 // Whatever can be read is stored byte by byte, and sent with the same length and
 // the same headers each time. minio-go's own signature covers both.
@@ -160,13 +142,13 @@ func TestPut(t *testing.T) {
 	}{
 		{"empty", slowDown, 0},
 		{"slow down", slowDown, 64 << 10},
-		{"hang up", hangUp, 64 << 10},
+		{"hang up", faultlayer.HangUp, 64 << 10},
 		{"early", faultlayer.Early(503), 4 << 20},
 	} {
 		for how, put := range puts {
 			t.Run(test.what+"/"+how, func(t *testing.T) {
 				t.Parallel()
-				r, content := newRig(t), noise(test.size)
+				r, content := newRig(t), faultlayer.Noise(test.size)
 				s, err := r.after(put(content), test.fault, test.fault)
 				require.NoError(t, err)
 				require.Len(t, s.trips, 1)
@@ -176,7 +158,7 @@ func TestPut(t *testing.T) {
 					require.Equal(t, s.hits[0].Header, hit.Header)
 					require.Equal(t, strconv.Itoa(test.size), hit.Header.Get("Content-Length"))
 					if !hit.Failed || test.what != "early" {
-						require.Equal(t, hash(content), hit.Hash)
+						require.Equal(t, faultlayer.Hash(content), hit.Hash)
 					}
 				}
 				require.NoError(t, get(content)(t.Context(), r.client))
@@ -194,7 +176,7 @@ func TestSignedChunks(t *testing.T) {
 	s, err := r.after(func(ctx context.Context, client *minio.Client) error {
 		_, err := client.PutObject(ctx, bucket, name, bytes.NewReader(small), int64(len(small)), minio.PutObjectOptions{})
 		return err
-	}, slowDown, hangUp)
+	}, slowDown, faultlayer.HangUp)
 	require.NoError(t, err)
 	require.Len(t, s.hits, 3)
 	for _, hit := range s.hits {
@@ -228,7 +210,7 @@ func TestReplayBufferTooSmall(t *testing.T) {
 	require.Equal(t, "SlowDown", minio.ToErrorResponse(err).Code)
 	require.Equal(t, retrip.BodyNotReplayable, s.last().Reason)
 	require.Len(t, s.hits, 1)
-	require.Equal(t, hash(small), s.hits[0].Hash)
+	require.Equal(t, faultlayer.Hash(small), s.hits[0].Hash)
 }
 
 // When the attempts are spent, minio-go gets S3's last answer.
@@ -249,7 +231,7 @@ func TestBelowUs(t *testing.T) {
 	r := newRig(t)
 	_, err := r.after(putFile(small))
 	require.NoError(t, err)
-	s, err := r.after(get(small), hangUp)
+	s, err := r.after(get(small), faultlayer.HangUp)
 	require.NoError(t, err)
 	require.Len(t, s.trips, 1)
 	require.Equal(t, 1, s.last().Attempt)

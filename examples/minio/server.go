@@ -1,7 +1,6 @@
 package main
 
 import (
-	"io"
 	"net/http"
 	"net/http/httptest"
 
@@ -32,9 +31,3 @@ var slowDown = faultlayer.Answer(http.StatusServiceUnavailable,
 	`<?xml version="1.0" encoding="UTF-8"?>
 <Error><Code>SlowDown</Code><Message>Please reduce your request rate.</Message></Error>`,
 	"Content-Type", "application/xml")
-
-// hangUp takes the request, and ends the connection without an answer.
-func hangUp(_ http.ResponseWriter, r *http.Request) {
-	_, _ = io.Copy(io.Discard, r.Body)
-	panic(http.ErrAbortHandler)
-}

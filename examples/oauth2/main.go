@@ -36,6 +36,7 @@ import (
 
 	"github.com/retrip-go/retrip"
 	"github.com/retrip-go/retrip/internal/faultlayer"
+	"github.com/retrip-go/retrip/internal/show"
 )
 
 func main() {
@@ -146,7 +147,7 @@ func run(w io.Writer) error {
 			server := newServer()
 			server.faults.Fail(isToken, trouble.tokens...)
 			server.faults.Fail(isItem, trouble.answers...)
-			transport := &retrip.Transport{Strategy: strategy(), Observe: show(w)}
+			transport := &retrip.Transport{Strategy: strategy(), Observe: attempts(w)}
 			outcome, err := call(order.make(transport, server.config()), trouble.method, server.URL)
 			if err != nil {
 				outcome = "no token" // there is no other trouble
@@ -176,21 +177,14 @@ func call(client *http.Client, method, url string) (status string, err error) {
 	return resp.Status, nil
 }
 
-// show prints each attempt and what follows from it.
-func show(w io.Writer) func(retrip.Event) {
+// attempts prints each attempt and what follows from it.
+func attempts(w io.Writer) func(retrip.Event) {
 	return func(e retrip.Event) {
-		next := "done"
-		switch {
-		case !e.Final:
-			next = fmt.Sprintf("again in %v (%s)", e.Wait.Round(time.Millisecond), e.WaitFrom)
-		case e.Reason != 0:
-			next = fmt.Sprintf("stop: %v", e.Reason)
-		}
 		outcome := fmt.Sprintf("%d %s", e.Status, http.StatusText(e.Status))
 		if e.Err != nil {
 			outcome = "no token"
 		}
 		fmt.Fprintf(w, "  %s %s attempt %d: %s, %v, %s\n",
-			e.Request.Method, e.Request.URL.Path, e.Attempt, outcome, e.Class, next)
+			e.Request.Method, e.Request.URL.Path, e.Attempt, outcome, e.Class, show.Next(e))
 	}
 }

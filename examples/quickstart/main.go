@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/retrip-go/retrip"
+	"github.com/retrip-go/retrip/internal/show"
 )
 
 func main() {
@@ -84,7 +85,7 @@ func (s scene) play(w io.Writer, client *http.Client, total *tally) error {
 		fmt.Fprintf(w, "%s %s\n", s.method, s.title)
 		for _, events := range trace.Trips() { // one, since no server redirects
 			total.add(events)
-			if err := printAttempts(w, events); err != nil {
+			if err := show.Table(w, events); err != nil {
 				return err
 			}
 		}

@@ -26,6 +26,7 @@ import (
 
 	"github.com/retrip-go/retrip"
 	"github.com/retrip-go/retrip/internal/faultlayer"
+	"github.com/retrip-go/retrip/internal/show"
 )
 
 func main() {
@@ -52,7 +53,7 @@ func strategy() *retrip.Strategy {
 func run(w io.Writer) error {
 	server := newServer()
 	defer server.Close()
-	transport := &retrip.Transport{Strategy: strategy(), Observe: show(w)}
+	transport := &retrip.Transport{Strategy: strategy(), Observe: show.Lines(w)}
 	defer transport.CloseIdleConnections()
 	client := newClient(server.URL, transport)
 	ctx := context.Background()
@@ -87,19 +88,4 @@ func run(w io.Writer) error {
 	}
 	_, err := fmt.Fprintf(w, "%d calls, %d requests, %d notes.\n", len(calls), server.requests.Load(), server.count())
 	return err
-}
-
-// show prints each attempt and what follows from it.
-func show(w io.Writer) func(retrip.Event) {
-	return func(e retrip.Event) {
-		next := "done"
-		switch {
-		case !e.Final:
-			next = fmt.Sprintf("again in %v (%s)", e.Wait.Round(time.Millisecond), e.WaitFrom)
-		case e.Reason != 0:
-			next = fmt.Sprintf("stop: %v", e.Reason)
-		}
-		fmt.Fprintf(w, "  %s attempt %d: %d %s%s, %v, %s\n", e.Request.Method, e.Attempt,
-			e.Status, http.StatusText(e.Status), e.ErrorKind(), e.Class, next)
-	}
 }

@@ -26,6 +26,7 @@ import (
 
 	"github.com/retrip-go/retrip"
 	"github.com/retrip-go/retrip/internal/faultlayer"
+	"github.com/retrip-go/retrip/internal/show"
 	"github.com/retrip-go/retrip/services"
 )
 
@@ -58,7 +59,7 @@ func strategy() *retrip.Strategy {
 func run(w io.Writer) error {
 	server := newServer()
 	defer server.Close()
-	transport := &retrip.Transport{Strategy: strategy(), Observe: show(w)}
+	transport := &retrip.Transport{Strategy: strategy(), Observe: show.Lines(w)}
 	defer transport.CloseIdleConnections()
 	client := newClient(server.URL, transport)
 
@@ -98,19 +99,4 @@ func pay(ctx context.Context, client *stripe.Client, amount int64) (*stripe.Paym
 		Amount:   &amount,
 		Currency: stripe.String(stripe.CurrencyEUR),
 	})
-}
-
-// show prints each attempt and what follows from it.
-func show(w io.Writer) func(retrip.Event) {
-	return func(e retrip.Event) {
-		next := "done"
-		switch {
-		case !e.Final:
-			next = fmt.Sprintf("again in %v (%s)", e.Wait.Round(time.Millisecond), e.WaitFrom)
-		case e.Reason != 0:
-			next = fmt.Sprintf("stop: %v", e.Reason)
-		}
-		fmt.Fprintf(w, "  %s attempt %d: %d %s%s, %v, %s\n", e.Request.Method, e.Attempt,
-			e.Status, http.StatusText(e.Status), e.ErrorKind(), e.Class, next)
-	}
 }

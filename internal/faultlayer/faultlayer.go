@@ -7,9 +7,11 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"io"
+	"math/rand/v2"
 	"net"
 	"net/http"
 	"sync"
+	"sync/atomic"
 )
 
 // A Fault answers a request in place of the handler.
@@ -47,12 +49,19 @@ func Reset(w http.ResponseWriter, r *http.Request) {
 	_ = conn.Close()
 }
 
+// HangUp is a Fault that takes the request and ends the connection, or over
+// HTTP/2 the stream, without an answer.
+func HangUp(_ http.ResponseWriter, r *http.Request) {
+	_, _ = io.Copy(io.Discard, r.Body)
+	panic(http.ErrAbortHandler)
+}
+
 // A Hit is one request as it arrived.
 type Hit struct {
 	Method, Path string
 	Header       http.Header
 	Size         int64  // how much of the body was read
-	Hash         string // SHA-256 of that, in hexadecimal
+	Hash         string // of that, as Hash has it
 	Failed       bool   // a Fault answered it
 }
 
@@ -166,4 +175,30 @@ func (b *countedBody) count() (int64, string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.size, hex.EncodeToString(b.sum.Sum(nil))
+}
+
+// Hash is the SHA-256 of content, in hexadecimal.
+func Hash(content []byte) string {
+	sum := sha256.Sum256(content)
+	return hex.EncodeToString(sum[:])
+}
+
+// Noise is content that is the same for the same size, and no part of which is
+// like another.
+func Noise(size int) []byte {
+	b := make([]byte, size)
+	_, _ = rand.NewChaCha8([32]byte{}).Read(b) // never fails
+	return b
+}
+
+// A Counter is a base that counts its calls.
+type Counter struct {
+	*http.Transport
+	Calls atomic.Int64
+}
+
+// RoundTrip counts the call and makes it.
+func (c *Counter) RoundTrip(req *http.Request) (*http.Response, error) {
+	c.Calls.Add(1)
+	return c.Transport.RoundTrip(req)
 }
