@@ -127,8 +127,8 @@ func (l *Limiter) State() LimiterState {
 // curve is then ten million attempts per second above where the throttle was.
 const throttleMemory = 5 * time.Minute
 
-// asNew reports whether forgetting the limiter would lose nothing but the
-// measured rate, which two seconds of traffic restore.
+// asNew reports whether forgetting the limiter would lose nothing but a throttle
+// of long ago and the measured rate, which two seconds of traffic restore.
 func (l *Limiter) asNew() bool {
 	if !l.enabled.Load() {
 		return true // nobody waits

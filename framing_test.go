@@ -15,21 +15,28 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
+// framings are ways to say what a request carries.
+var framings = map[string]func(*http.Request){
+	"no body":                func(*http.Request) {},
+	"NoBody":                 func(r *http.Request) { r.Body = http.NoBody },
+	"empty, unknown length":  func(r *http.Request) { r.Body = opaque("") },
+	"empty, length -1":       func(r *http.Request) { r.Body, r.ContentLength = opaque(""), -1 },
+	"opaque, unknown length": func(r *http.Request) { r.Body = opaque("hello") },
+	"opaque, known length":   func(r *http.Request) { r.Body, r.ContentLength = opaque("hello"), 5 },
+	"GetBody":                func(r *http.Request) { inMemoryBody(nil, r, []byte("hello")) },
+	"chunked":                func(r *http.Request) { inMemoryBody(nil, r, []byte("hello")); r.TransferEncoding = []string{"chunked"} },
+	"close":                  func(r *http.Request) { r.Close = true },
+	"trailer": func(r *http.Request) {
+		r.Body, r.ContentLength, r.Trailer = opaque("hello"), -1, http.Header{"Sum": {"42"}}
+	},
+}
+
 // On the wire a request looks as it does without us, byte by byte, the first
 // time and the second.
 func TestFramingIsTheSame(t *testing.T) {
 	noLeaks(t)
-	for name, set := range map[string]func(*http.Request){
-		"no body":                func(*http.Request) {},
-		"NoBody":                 func(r *http.Request) { r.Body = http.NoBody },
-		"empty, unknown length":  func(r *http.Request) { r.Body = opaque("") },
-		"empty, length -1":       func(r *http.Request) { r.Body, r.ContentLength = opaque(""), -1 },
-		"opaque, unknown length": func(r *http.Request) { r.Body = opaque("hello") },
-		"opaque, known length":   func(r *http.Request) { r.Body, r.ContentLength = opaque("hello"), 5 },
-		"GetBody":                func(r *http.Request) { inMemoryBody(nil, r, []byte("hello")) },
-		"chunked":                func(r *http.Request) { inMemoryBody(nil, r, []byte("hello")); r.TransferEncoding = []string{"chunked"} },
-		"close":                  func(r *http.Request) { r.Close = true },
-	} {
+	for name, set := range framings {
+
 		for _, method := range []string{"GET", "PUT", "POST", "DELETE"} {
 			t.Run(name+"/"+method, func(t *testing.T) {
 				wire := func(attempts int) []string {
@@ -82,18 +89,8 @@ func TestFramingIsTheSame(t *testing.T) {
 // the second: the same frames, with the same flags and as many bytes of the body.
 func TestFramingIsTheSameOverHTTP2(t *testing.T) {
 	noLeaks(t)
-	for name, set := range map[string]func(*http.Request){
-		"no body":                func(*http.Request) {},
-		"NoBody":                 func(r *http.Request) { r.Body = http.NoBody },
-		"empty, unknown length":  func(r *http.Request) { r.Body = opaque("") },
-		"empty, length -1":       func(r *http.Request) { r.Body, r.ContentLength = opaque(""), -1 },
-		"opaque, unknown length": func(r *http.Request) { r.Body = opaque("hello") },
-		"opaque, known length":   func(r *http.Request) { r.Body, r.ContentLength = opaque("hello"), 5 },
-		"GetBody":                func(r *http.Request) { inMemoryBody(nil, r, []byte("hello")) },
-		"trailer": func(r *http.Request) {
-			r.Body, r.ContentLength, r.Trailer = opaque("hello"), -1, http.Header{"Sum": {"42"}}
-		},
-	} {
+	for name, set := range framings {
+
 		for _, method := range []string{"GET", "PUT", "POST"} {
 			t.Run(name+"/"+method, func(t *testing.T) {
 				wire := func(times, attempts int) []string {
