@@ -89,14 +89,14 @@ func TestLimiterMakesUpForWhatItPutOff(t *testing.T) {
 
 func TestLimiterPermits(t *testing.T) {
 	l := limiterAt(0)
-	paid, p := l.admit(second(0))
+	paid, p := l.admit(second(0), false)
 	require.False(t, paid, "before the first throttle permits are free")
 	require.Nil(t, p)
 	l.update(second(0), true) // nothing measured yet: the slowest rate, one in two seconds
 
-	_, first := l.admit(second(0.1))
+	_, first := l.admit(second(0.1), false)
 	require.NotNil(t, first)
-	_, later := l.admit(second(0.1))
+	_, later := l.admit(second(0.1), false)
 	require.InDelta(t, 1.9, first.expected.Seconds(), 1e-9)
 	require.InDelta(t, 3.9, later.expected.Seconds(), 1e-9)
 
@@ -126,7 +126,7 @@ func TestLimiterPlacesGivenUp(t *testing.T) {
 	l.update(second(0), true)
 	var places []*place
 	for range 4 {
-		_, p := l.admit(second(0))
+		_, p := l.admit(second(0), false)
 		places = append(places, p)
 	}
 	l.leave(places[1])
@@ -163,7 +163,7 @@ func FuzzLimiter(f *testing.F) {
 			case 2:
 				l.count(now)
 			case 3:
-				if _, p := l.admit(now); p != nil {
+				if _, p := l.admit(now, false); p != nil {
 					waiting = append(waiting, p)
 				}
 			case 4:
@@ -349,7 +349,7 @@ func TestLongQueue(t *testing.T) {
 		)
 		for i := range n {
 			wg.Go(func() {
-				_, p := l.admit(l.clock())
+				_, p := l.admit(l.clock(), false)
 				for p != nil {
 					granted, wait := l.turn(p, l.clock())
 					mu.Lock()

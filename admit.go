@@ -14,7 +14,7 @@ func (c *call) admit() (Reason, error) {
 		return 0, nil
 	}
 	now := c.limiter.clock()
-	paid, place := c.limiter.admit(now)
+	paid, place := c.limiter.admit(now, c.attempt.Number > 0)
 	c.paid = paid
 	if place == nil {
 		return 0, nil

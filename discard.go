@@ -1,63 +1,62 @@
 package retrip
 
 import (
-	"io"
 	"net/http"
-	"sync/atomic"
 	"time"
 )
 
 // discardTime is how long a response may be read for its connection's sake
 // where the backoff is shorter. Our choice: the rest of a short error page
-// takes less, and who waits for no backoff does not notice.
+// takes less, and a request without a backoff does not notice.
 const discardTime = 10 * time.Millisecond
 
-// A discarding response is read on, up to a limit, so that its connection can
-// serve the next attempt.
-type discarding struct {
-	body   io.ReadCloser
-	done   chan struct{} // closed when the body is read and closed
-	closed atomic.Bool
+// A kept response is the one that a retry follows. While the retry waits, it is
+// read ahead, so that its connection can serve the next attempt. It is let go
+// when that attempt is sent: if it can't be, the caller gets the response.
+type keptResponse struct {
+	resp    *http.Response
+	reading *peekedBody // nil if nothing is left to read
 }
 
-// discard gets rid of the attempt's response, if it had one, and keeps what an
-// error will tell of it. It returns nil if nothing is left to read.
-func (c *call) discard() *discarding {
+// keep begins to read the attempt's response, if it had one, and notes what an
+// error will tell of it.
+func (c *call) keep() {
 	a := &c.attempt
 	c.last = failure{err: a.Err}
 	resp := a.Response
 	if resp == nil {
-		return nil
+		return
 	}
-	a.Response = nil // or a panic later on would close it once more
+	a.Response = nil
 	c.last.status, c.last.code = resp.StatusCode, c.code()
-	if resp.Body == nil {
-		return nil
+	c.kept = keptResponse{resp: resp}
+	if resp.Body == nil || resp.Body == http.NoBody || resp.ContentLength == 0 {
+		return
 	}
-	ended := resp.ContentLength == 0
-	if p, ok := resp.Body.(*peekedBody); ok {
-		ended = p.ended()
+	p, ok := resp.Body.(*peekedBody)
+	if ok && p.ended() {
+		return
 	}
-	// Over HTTP/2, Close waits for the request's body, if there is one.
-	if resp.Body == http.NoBody || ended && !hasBody(a.Request) {
-		_ = resp.Body.Close() // nobody will read it
-		return nil
-	}
-	d := &discarding{body: resp.Body, done: make(chan struct{})}
-	go d.drain()
-	return d
+	c.kept.reading = peek(resp) // what was peeked before comes first and counts
 }
 
-func (d *discarding) drain() {
-	defer close(d.done)
-	defer d.close()
-	defer func() { _ = recover() }()               // a body that panics has ended, too
-	_, _ = io.CopyN(io.Discard, d.body, readAhead) // what was peeked comes first and counts
+// letGo closes the response that was kept. Closing may wait for the network,
+// and over HTTP/2 for the request's body, so unless the response has ended it
+// is done on the side.
+func (c *call) letGo() {
+	k := c.kept
+	c.kept = keptResponse{}
+	if k.resp == nil || k.resp.Body == nil {
+		return
+	}
+	if (k.reading == nil || k.reading.ended()) && !hasBody(c.attempt.Request) {
+		_ = k.resp.Body.Close() // nobody will read it
+		return
+	}
+	go closeQuietly(k.resp.Body)
 }
 
-func (d *discarding) close() {
+func closeQuietly(body interface{ Close() error }) {
 	defer func() { _ = recover() }() // in a goroutine of ours, nobody could catch it
-	if d.closed.CompareAndSwap(false, true) {
-		_ = d.body.Close() // nobody will read it
-	}
+	_ = body.Close()
 }

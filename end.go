@@ -34,8 +34,9 @@ func (c *call) conclude() (*http.Response, error) {
 }
 
 // stop ends a call whose next attempt will not be sent, and gives back all
-// that was at hand for it.
-func (c *call) stop(reason Reason, err error) error {
+// that was at hand for it. If there is a response, the caller gets it, unless it
+// cancelled or Prepare failed.
+func (c *call) stop(reason Reason, err error) (*http.Response, error) {
 	c.ended = true
 	c.tokens = c.policy.tokens()
 	c.giveBack()
@@ -44,8 +45,17 @@ func (c *call) stop(reason Reason, err error) error {
 	}
 	c.reason, c.verdict, c.admitWait = reason, verdict{}, 0
 	c.attempt = Attempt{Number: c.attempt.Number, Request: c.attempt.Request, Err: err}
+	resp := c.kept.resp
+	if reason == Cancelled || reason == PrepareFailed {
+		c.letGo()
+		resp = nil
+	}
+	c.attempt.Response = resp
 	c.observe(false, true)
-	return c.failure(err, c.last)
+	if resp != nil {
+		return resp, nil
+	}
+	return nil, c.failure(err, c.last)
 }
 
 // panicked cleans up after code of the user's that panicked, since an
@@ -54,11 +64,10 @@ func (c *call) panicked() {
 	if c.ended {
 		return
 	}
-	if resp := c.attempt.Response; resp != nil && resp.Body != nil {
-		go func() { // closing may wait for the network
-			defer func() { _ = recover() }() // in a goroutine of ours, nobody could catch it
-			_ = resp.Body.Close()
-		}()
+	for _, resp := range [...]*http.Response{c.attempt.Response, c.kept.resp} {
+		if resp != nil && resp.Body != nil {
+			go closeQuietly(resp.Body) // closing may wait for the network
+		}
 	}
 	c.giveBack()
 }

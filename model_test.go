@@ -1113,7 +1113,7 @@ func (s *modelScript) check(tally modelTally) {
 		s.wrongs = append(s.wrongs, fmt.Sprintf("the bucket has %d tokens, not %d", have, want))
 	}
 	for _, p := range s.strategies {
-		if l := p.Limiter; l != nil && (l.waiting != 0 || l.head != nil || l.tail != nil || l.tokens < 0 || l.tokens > max(l.burst, 0)) {
+		if l := p.Limiter; l != nil && (l.retries != queue{} || l.firsts != queue{} || l.tokens < 0 || l.tokens > max(l.burst, 0)) {
 			s.wrongs = append(s.wrongs, fmt.Sprintf("the limiter is not at rest: %+v", l.State()))
 		}
 	}
@@ -1235,6 +1235,12 @@ func (r *modelRequest) checkResult(last Event) {
 		r.wrong("neither or both of a response and an error")
 	}
 	if last.Sent.IsZero() {
+		if r.resp != nil { // that a retry was to follow
+			if r.resp.StatusCode != last.Status || last.Reason == Cancelled || last.Reason == PrepareFailed {
+				r.wrong("another response than the last event tells of")
+			}
+			return
+		}
 		var e *Error
 		if !errors.As(r.err, &e) || e.Reason != last.Reason || e.Attempts != len(r.deliveries) {
 			r.wrong("the error does not tell why the request ended")

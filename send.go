@@ -17,6 +17,7 @@ func (c *call) send() (Reason, error) {
 	a := &c.attempt
 	*a = Attempt{Number: a.Number + 1, Request: a.Request, Sent: a.Sent}
 	c.body, c.paid, c.spent = nil, false, true
+	c.letGo()
 
 	a.Response, a.Err = keepContract(c.t.base.RoundTrip(out))
 	if c.limit != nil {

@@ -140,11 +140,11 @@ func (c *call) travel() (*http.Response, error) {
 		if !sent {
 			// 2. Admit: wait for a permit, where a limiter gives them out. (admit.go)
 			if reason, err := c.admit(); reason != 0 {
-				return nil, c.stop(reason, err)
+				return c.stop(reason, err)
 			}
 			// 3. Send: hand the base a request with a body of its own. (send.go)
 			if reason, err := c.send(); reason != 0 {
-				return nil, c.stop(reason, err)
+				return c.stop(reason, err)
 			}
 		}
 		// 4. Judge: what does the outcome mean, and will a retry follow? (judge.go)
@@ -154,10 +154,12 @@ func (c *call) travel() (*http.Response, error) {
 		if !retry {
 			return c.conclude()
 		}
-		// 6. Discard the response (discard.go), while we
+		// 6. Discard: read the response to its end, but keep it until the retry can
+		// be sent (discard.go), while we
 		// 7. wait. (wait.go)
-		if err := c.wait(c.discard()); err != nil {
-			return nil, c.stop(Cancelled, err)
+		c.keep()
+		if err := c.wait(); err != nil {
+			return c.stop(Cancelled, err)
 		}
 	}
 }
@@ -193,6 +195,7 @@ type call struct {
 	// The wait for the next one.
 	delay  time.Duration
 	from   string
+	kept   keptResponse  // the response that a retry follows
 	own    time.Duration // the backoff's share
 	hinted time.Duration // what servers asked for so far
 

@@ -952,7 +952,7 @@ func TestVectorsAdaptive(t *testing.T) {
 				require.InDelta(t, e.Fill, l.State().Rate, near, "%s %d", seq.ID, i)
 				require.InDelta(t, e.Max, l.State().Burst, near, "%s %d", seq.ID, i)
 			case "acquire":
-				_, p := l.admit(second(e.T))
+				_, p := l.admit(second(e.T), false)
 				require.Equal(t, e.Granted, p == nil, "%s %d", seq.ID, i)
 				if p != nil {
 					_, wait := l.turn(p, second(e.T))

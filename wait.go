@@ -8,25 +8,19 @@ import (
 )
 
 // wait sleeps until the retry is due, which counts from when the attempt ended:
-// what a look into a slow body took is part of it. A response that is still being discarded
-// then gets the rest of its time and is closed, on the side: closing may
-// itself wait for the network.
-func (c *call) wait(d *discarding) error {
+// what a look into a slow body took is part of it. A response that is still being
+// read then gets the rest of its time.
+func (c *call) wait() error {
 	left := c.delay
 	if left > 0 {
 		left = max(0, left-time.Since(c.attempt.Done))
 	}
 	err := pause(c.attempt.Request, left, nil)
-	if d == nil {
-		return err
-	}
-	if err == nil && c.delay < discardTime {
-		err = pause(c.attempt.Request, discardTime-c.delay, d.done)
-	}
-	select {
-	case <-d.done:
-	default:
-		go d.close()
+	if reading := c.kept.reading; reading != nil {
+		if err == nil && c.delay < discardTime {
+			err = pause(c.attempt.Request, discardTime-c.delay, reading.done)
+		}
+		reading.stop.Store(true)
 	}
 	return err
 }
