@@ -186,6 +186,13 @@ func (r *replay) leaveAll() {
 // done reports whether nobody will need the source again.
 func (r *replay) done() bool { return r.final && len(r.bodies) == 0 && !r.wrapped }
 
+// failed reports whether the source failed.
+func (b *attemptBody) failed() bool {
+	b.r.mu.Lock()
+	defer b.r.mu.Unlock()
+	return b.r.end != nil && b.r.end != io.EOF
+}
+
 // forgotten takes off a copy that nobody has read. If it is read after all, it is
 // back.
 func (b *attemptBody) forgotten() bool {

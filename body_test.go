@@ -251,9 +251,10 @@ func TestBodyThatFailsMidway(t *testing.T) {
 	broken := errors.New("disk on fire")
 	base := script(status(200))
 	req := newRequest(t, "PUT", io.MultiReader(strings.NewReader("some"), iotest.ErrReader(broken)))
-	_, err := (&Transport{Base: base}).RoundTrip(req)
+	ctx, trace := WithTrace(t.Context())
+	_, err := (&Transport{Base: base}).RoundTrip(req.WithContext(ctx))
 	require.ErrorIs(t, err, broken)
-	require.ErrorIs(t, err, BodyNotReplayable)
+	require.Equal(t, BodyNotReplayable, lastOf(trace).Reason)
 	require.Empty(t, base.sent())
 }
 

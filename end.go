@@ -1,6 +1,7 @@
 package retrip
 
 import (
+	"context"
 	"fmt"
 	"net/http"
 	"runtime"
@@ -20,7 +21,7 @@ func (c *call) conclude() (*http.Response, error) {
 	}
 	during := c.reason == Cancelled && c.verdict.class == Unknown // the attempt, not what came after
 	switch {
-	case a.Number == 1 && (c.reason == NotRetryable || during):
+	case a.Number == 1 && (c.reason == NotRetryable || c.bodyFailed || during):
 		return nil, a.Err // retrip had no part in it
 	case during:
 		return nil, c.failure(a.Err, c.last)
@@ -95,6 +96,9 @@ func (c *call) failure(err error, last failure) *Error {
 	}
 	if c.reason == Cancelled {
 		e.Err, e.ctxErr = cancellation(c.attempt.Request), c.ctx.Err()
+	}
+	if c.reason == WaitOverDeadline {
+		e.ctxErr = context.DeadlineExceeded // that is what it would have come to
 	}
 	return e
 }

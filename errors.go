@@ -30,7 +30,10 @@ const (
 	// WaitOverCap: the server asked for a longer wait than Strategy.MaxWait
 	// allows, or the limiter for a longer one than Strategy.MaxAdmitWait.
 	WaitOverCap
-	// WaitOverDeadline: the wait would have outlived the context's deadline.
+	// WaitOverDeadline: the wait would have outlived the context's deadline, be it
+	// the backoff, the server's or the limiter's. The request ends at once, with
+	// the last response or with an error that is also a timeout and a
+	// context.DeadlineExceeded.
 	WaitOverDeadline
 	// Cancelled: the caller's context ended, or Request.Cancel was closed.
 	Cancelled
@@ -57,7 +60,8 @@ func (r Reason) Error() string { return r.String() }
 // Error is the error of a request that ended without a response after retrip
 // had a part in it: it retried, would have retried but for Reason, or could
 // not send at all. A first attempt's error that is not worth a retry, or comes
-// of the caller's own cancellation, is returned as the base returned it.
+// of the caller's own cancellation or of its own body, is returned as the base
+// returned it.
 //
 // errors.Is finds Reason, the last failure, and for Cancelled also the
 // context's error and cause.
@@ -124,7 +128,7 @@ func (e *Error) Unwrap() []error {
 // Timeout reports whether a timeout ended the request: the deadline, or an
 // attempt that took too long.
 func (e *Error) Timeout() bool {
-	if e.Reason == WaitOverDeadline || errors.Is(e.ctxErr, context.DeadlineExceeded) {
+	if errors.Is(e.ctxErr, context.DeadlineExceeded) {
 		return true
 	}
 	return isTimeout(e.Err)

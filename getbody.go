@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"reflect"
 	"strings"
+	"sync/atomic"
 )
 
 // hasBody reports whether a request carries one at all.
@@ -17,6 +18,35 @@ func closeBody(req *http.Request) {
 	if req != nil && req.Body != nil {
 		_ = req.Body.Close() // the request failed already, for a better reason
 	}
+}
+
+// A watchedBody notes whether it failed: an error that came out of a body is no
+// proof that nothing was sent. If it is one of several in one attempt, the first
+// takes note for all.
+type watchedBody struct {
+	io.ReadCloser
+	broken *atomic.Bool
+}
+
+func watch(body io.ReadCloser) *watchedBody { return &watchedBody{body, new(atomic.Bool)} }
+
+func (b *watchedBody) Read(p []byte) (int, error) {
+	n, err := b.ReadCloser.Read(p)
+	if err != nil && err != io.EOF {
+		b.broken.Store(true)
+	}
+	return n, err
+}
+
+func (b *watchedBody) failed() bool { return b.broken.Load() }
+
+// bodyFailed reports whether the body of the request that was sent failed, or
+// whether nothing is known about it.
+func bodyFailed(sent *http.Request) (failed, unknown bool) {
+	if watched, ok := sent.Body.(interface{ failed() bool }); ok {
+		return watched.failed(), false
+	}
+	return false, hasBody(sent) && !isInMemory(sent.Body)
 }
 
 // A sizedBody is a body from GetBody of a request that declares its length. It
@@ -58,10 +88,12 @@ func reopen(req *http.Request) (io.ReadCloser, error) {
 	case body == nil:
 		return nil, errors.New("Request.GetBody returned a nil body and no error")
 	case req.ContentLength > 0:
-		return &sizedBody{body, req.ContentLength, req.ContentLength}, nil
-	default:
+		body = &sizedBody{body, req.ContentLength, req.ContentLength}
+	}
+	if isInMemory(body) {
 		return body, nil
 	}
+	return watch(body), nil
 }
 
 // isInMemory reports whether a body is one of those whose Read can't fail, as

@@ -96,7 +96,7 @@ func (c *call) refusal() Reason {
 	switch {
 	case class == Permanent:
 		return NotRetryable
-	case !c.repeatable() && !unprocessed(*a, class, c.verdict.byCode):
+	case !c.repeatable() && !unprocessed(*a, class, c.verdict.byCode, c.bodyFailed || c.bodyUnknown):
 		return NotRepeatable
 	case a.Number >= c.maxAttempts:
 		return AttemptsSpent

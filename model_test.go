@@ -1199,7 +1199,7 @@ func (r *modelRequest) justified(e Event) bool {
 	case NotRetryable:
 		return d.err == nil && d.fault.class == Permanent || r.ended
 	case NotRepeatable: // an error may be that of the body, unless that is in memory
-		return !r.safe() && (!d.fault.proof || timedOut(e) || d.err != nil && (r.kind == bodyGetBody || d.err == d.bodyErr))
+		return !r.safe() && (!d.fault.proof || timedOut(e) || d.err != nil && (r.kind == bodyGetBody || r.kind == bodyFails || d.err == d.bodyErr))
 	case BodyNotReplayable:
 		return r.wrapped() && (r.ended || r.unreplayable())
 	case WaitOverCap:

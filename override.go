@@ -4,7 +4,9 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"strings"
 	"sync/atomic"
+	"unsafe"
 )
 
 // overrides is what a context says about the requests made with it: one value
@@ -108,11 +110,21 @@ func (m *markedContext) Value(key any) any {
 	return m.Context.Value(key)
 }
 
-// isRetry reports whether req is what a transport further out is sending
-// again. A request that is made on the way with the same context, for a token
-// say, is not.
+// isRetry reports whether req is what a Transport further out is sending again,
+// perhaps changed by a layer in between: a copy of it, or a new request for the
+// same URL. A token fetch that shares the context is a different request.
 func (o *overrides) isRetry(req *http.Request) bool {
 	s := o.retried
-	return s != nil && s.shown.Load() && s.method == req.Method &&
-		s.host == req.URL.Host && s.path == req.URL.Path && s.query == req.URL.RawQuery
+	return s != nil && s.shown.Load() && s.method == req.Method && (isCopyOfRetry(req) ||
+		s.host == req.URL.Host && s.path == req.URL.Path && s.query == req.URL.RawQuery)
+}
+
+// retryProto is the Proto of a request that is sent again. Clients ignore Proto,
+// and every copy of a request keeps it. So this string, which differs from those of
+// other requests in nothing but its place in memory, marks the copies that a
+// layer makes to change host, path, query or headers.
+var retryProto = strings.Clone("HTTP/1.1")
+
+func isCopyOfRetry(req *http.Request) bool {
+	return req.Proto != "" && unsafe.StringData(req.Proto) == unsafe.StringData(retryProto)
 }

@@ -28,8 +28,10 @@ func repeatable(req *http.Request) bool {
 }
 
 // unprocessed reports whether the outcome proves that the server did nothing:
-// then any request may be sent again. byCode tells that an error code decided.
-func unprocessed(a Attempt, class Class, byCode bool) bool {
+// then any request may be sent again. byCode tells that an error code decided,
+// and bodysOwn that an error may have come out of the body that was sent, where
+// it says nothing about this server.
+func unprocessed(a Attempt, class Class, byCode, bodysOwn bool) bool {
 	if a.Response != nil {
 		switch a.Response.StatusCode {
 		case http.StatusTooEarly, http.StatusTooManyRequests:
@@ -42,8 +44,8 @@ func unprocessed(a Attempt, class Class, byCode bool) bool {
 		stream http2StreamError
 	)
 	switch {
-	case hasBody(a.Request) && a.Request.GetBody != nil && !isInMemory(a.Request.Body):
-		return false // the error may be the body's own, from wherever it comes
+	case bodysOwn:
+		return false
 	case errors.As(a.Err, &op) && (op.Op == "dial" || op.Op == "proxyconnect"):
 		return true // no connection, so no request
 	case errors.As(a.Err, &stream) && stream.Code == refusedStream:

@@ -20,6 +20,9 @@ func (c *call) send() (Reason, error) {
 	c.letGo()
 
 	a.Response, a.Err = keepContract(c.t.base.RoundTrip(out))
+	if a.Err != nil {
+		c.bodyFailed, c.bodyUnknown = bodyFailed(out)
+	}
 	if c.limit != nil {
 		a.Response, a.Err = c.limit.settle(a.Response, a.Err)
 	}
@@ -55,6 +58,7 @@ func (c *call) outgoing() (*http.Request, Reason, error) {
 		out = req.WithContext(ctx)
 	} else {
 		again.Request = *req.WithContext(ctx)
+		again.Proto = retryProto
 		out = &again.Request
 	}
 	if c.replay != nil {
@@ -101,7 +105,10 @@ func (c *call) prepare(req *http.Request) (*http.Request, error) {
 		out.Body = c.body
 	}
 	err := c.t.Prepare(out, Prep{Number: c.attempt.Number + 1, Skew: c.signed, Last: c.verdict.class})
-	original := io.Closer(c.body)
+	var original io.Closer
+	if c.body != nil {
+		original = c.body
+	}
 	if c.replay != nil {
 		own := c.replay.choose(c.body.(*attemptBody), out.Body)
 		c.body, inner, original = own, own, lender{own}
@@ -112,13 +119,14 @@ func (c *call) prepare(req *http.Request) (*http.Request, error) {
 			_ = out.Body.Close()
 		}
 		return nil, err
-	case ours == nil:
 	case out.Body == ours:
 		out.Body = inner // as net/http knows it
-	case out.Body == nil || out.Body == http.NoBody: // which net/http must be able to see
-		_ = ours.Close()
+	case !hasBody(out): // which net/http must be able to see
+		if ours != nil {
+			_ = ours.Close()
+		}
 	default:
-		out.Body = replacedBody{out.Body, original}
+		replace(out, original)
 	}
 	return out, nil
 }
@@ -150,13 +158,33 @@ func (b *closeOnce) Close() error {
 	return b.ReadCloser.Close()
 }
 
-// A replacedBody closes the body that Prepare found along with the one that it
-// put in its place.
+// replace watches the body that Prepare has put into the request, and those of
+// its GetBody, and closes the body that Prepare found along with it.
+func replace(out *http.Request, original io.Closer) {
+	body := watch(out.Body)
+	out.Body = replacedBody{body, original}
+	if open := out.GetBody; open != nil {
+		out.GetBody = func() (io.ReadCloser, error) {
+			another, err := open()
+			if another == nil || err != nil {
+				return another, err
+			}
+			return &watchedBody{another, body.broken}, nil
+		}
+	}
+}
+
+// A replacedBody is a body of Prepare's making. If there was one before, that is
+// closed along with it.
 type replacedBody struct {
-	io.ReadCloser
+	*watchedBody
 	original io.Closer
 }
 
 func (b replacedBody) Close() error {
-	return errors.Join(b.ReadCloser.Close(), b.original.Close())
+	err := b.watchedBody.Close()
+	if b.original == nil {
+		return err
+	}
+	return errors.Join(err, b.original.Close())
 }

@@ -120,6 +120,7 @@ func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	}
 	c := call{t: t, entry: e, policy: &e.policy, attempt: Attempt{Number: 1, Request: req}}
 	c.attempt.Response, c.attempt.Err = keepContract(resp, err)
+	c.bodyFailed, c.bodyUnknown = bodyFailed(req)
 	return c.travel()
 }
 
@@ -188,9 +189,11 @@ type call struct {
 	tokens    int     // what the quota had before
 	signed    time.Duration
 	admitWait time.Duration
-	verdict   verdict
-	reason    Reason
-	ended     bool // by a return, not a panic
+	// An error may be that of the request's body, or nothing is known of that.
+	bodyFailed, bodyUnknown bool
+	verdict                 verdict
+	reason                  Reason
+	ended                   bool // by a return, not a panic
 
 	// The wait for the next one.
 	delay  time.Duration
