@@ -16,9 +16,20 @@ import (
 func (t *Transport) Validate() error {
 	err := t.check()
 	if t.PerKey != nil && t.Strategy == nil {
-		err = errors.Join(err, t.newEntry("").policy.err)
+		err = errors.Join(err, guarded("retrip: Transport.PerKey", func() error { return t.newEntry("").policy.err }))
 	}
 	return err
+}
+
+// guarded makes an error of what code of the user's raises, which is called
+// name in it.
+func guarded(name string, do func() error) (err error) {
+	defer func() {
+		if value := recover(); value != nil {
+			err = fmt.Errorf("%s panicked: %v", name, value)
+		}
+	}()
+	return do()
 }
 
 func (t *Transport) check() error {
@@ -36,7 +47,7 @@ func (t *Transport) check() error {
 		if t.PerKey != nil {
 			report("Strategy and PerKey are both set: leave one nil")
 		}
-		if err := t.Strategy.check("Strategy"); err != nil {
+		if err := newPolicy(t.Strategy, "Strategy").err; err != nil {
 			report("%w", err)
 		}
 	}
@@ -67,6 +78,10 @@ func (t *Transport) CloseIdleConnections() {
 	}
 }
 
+// errNotRead stays if code of the user's ends the goroutine that reads the
+// settings (runtime.Goexit): they are read only once.
+var errNotRead = errors.New("retrip: the Transport's settings were not read to their end: a Validate method of a part ended its goroutine")
+
 // setUp reads the settings, once.
 func (t *Transport) setUp() { t.once.Do(t.readSettings) }
 
@@ -75,6 +90,7 @@ func (t *Transport) readSettings() {
 	if t.base == nil {
 		t.base = cleanhttp.DefaultPooledTransport()
 	}
+	t.invalid = errNotRead
 	t.invalid = t.check()
 	if t.Strategy != nil {
 		t.single.policy = newPolicy(t.Strategy, "retrip: Transport.Strategy")

@@ -41,13 +41,17 @@ func ossHeadCode(a *Attempt) string {
 	return xmlBodyCode(text)
 }
 
-// bareCode cuts a code out of "namespace#Code:http://more".
+// bareCode cuts a code out of "namespace#Code:http://more", and copies it: the
+// rest may be long, and errors and events keep the code.
 func bareCode(s string) string {
 	s, _, _ = strings.Cut(s, ":")
 	if _, after, ok := strings.Cut(s, "#"); ok {
 		s = after
 	}
-	return strings.TrimSpace(s)
+	if s = strings.TrimSpace(s); len(s) > maxCode {
+		return ""
+	}
+	return strings.Clone(s)
 }
 
 // jsonBodyCode finds the code in a JSON document: a non-empty string at its

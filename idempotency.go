@@ -23,7 +23,11 @@ func WithIdempotencyKey(next http.RoundTripper, hosts ...string) http.RoundTripp
 	if next == nil {
 		next = new(Transport)
 	}
-	return &keyGiver{next, slices.Clone(hosts)}
+	kept := make([]string, len(hosts))
+	for i, host := range hosts {
+		kept[i] = strings.Clone(host) // perhaps a piece of a long text
+	}
+	return &keyGiver{next, kept}
 }
 
 type keyGiver struct {

@@ -125,7 +125,7 @@ func describe(part any) string {
 		return "nil"
 	}
 	if part, ok := part.(fmt.Stringer); ok {
-		return part.String()
+		return fmt.Sprint(part) // which prints a panic of its String, too
 	}
 	if t := reflect.TypeOf(part); t.Kind() == reflect.Struct {
 		return fmt.Sprintf("%s%+v", t.Name(), part)
@@ -155,7 +155,9 @@ func newPolicy(s *Strategy, name string) policy {
 	if p.err != nil {
 		return p
 	}
-	p.onSuccess = ofSuccess(s.Classifiers)
+	if p.onSuccess, p.err = ofSuccess(s.Classifiers, name); p.err != nil {
+		return p
+	}
 	p.waits = headerReaders(s.Waits)
 	if l := s.Limiter; l != nil && !l.perRequest {
 		p.limiter = l
@@ -168,16 +170,26 @@ func newPolicy(s *Strategy, name string) policy {
 
 // ofSuccess leaves out the classifiers that are known to speak of failures
 // only, and those behind one that takes the rest.
-func ofSuccess(all []Classifier) (asked []Classifier) {
-	for _, c := range all {
+func ofSuccess(all []Classifier, name string) (asked []Classifier, err error) {
+	for i, c := range all {
 		if _, ok := c.(statusClasses); ok {
 			break
 		}
-		if rule, ok := c.(interface{ FailuresOnly() bool }); !ok || !rule.FailuresOnly() {
+		failuresOnly := false
+		if rule, ok := c.(interface{ FailuresOnly() bool }); ok {
+			err := guarded("has a method FailuresOnly that", func() error {
+				failuresOnly = rule.FailuresOnly()
+				return nil
+			})
+			if err != nil {
+				return nil, fmt.Errorf("%s.Classifiers[%d] %w", name, i, err)
+			}
+		}
+		if !failuresOnly {
 			asked = append(asked, c)
 		}
 	}
-	return asked
+	return asked, nil
 }
 
 // classify asks the classifiers. byCode tells that an error code that one of
@@ -303,7 +315,7 @@ func (s *Strategy) check(name string) error {
 				report(field, "%v", err)
 			}
 		} else if p, ok := part.(interface{ Validate() error }); ok {
-			if err := p.Validate(); err != nil {
+			if err := guarded("has a method Validate that", p.Validate); err != nil {
 				report(field, "%v", err)
 			}
 		}

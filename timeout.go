@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"sync/atomic"
 	"time"
 )
 
@@ -48,7 +49,7 @@ func (l *attemptLimit) settle(resp *http.Response, err error) (*http.Response, e
 		// The body is the connection, with methods nobody can list. Its context
 		// goes when the caller's does.
 	default:
-		resp.Body = &limitedBody{resp.Body, l}
+		resp.Body = &limitedBody{ReadCloser: resp.Body, limit: l}
 	}
 	return resp, err
 }
@@ -64,10 +65,14 @@ func (l *attemptLimit) stop() {
 // A limitedBody releases its attempt's context when it is done with.
 type limitedBody struct {
 	io.ReadCloser
-	limit *attemptLimit
+	limit  *attemptLimit
+	closed atomic.Bool
 }
 
 func (b *limitedBody) Read(p []byte) (int, error) {
+	if b.closed.Load() {
+		return 0, http.ErrBodyReadAfterClose
+	}
 	n, err := b.ReadCloser.Read(p)
 	if err != nil && !b.limit.sends {
 		b.limit.cancel(nil)
@@ -76,6 +81,9 @@ func (b *limitedBody) Read(p []byte) (int, error) {
 }
 
 func (b *limitedBody) Close() error {
+	if b.closed.Swap(true) {
+		return nil
+	}
 	defer b.limit.cancel(nil)
 	return b.ReadCloser.Close()
 }
