@@ -1,6 +1,8 @@
 package retrip
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"runtime"
@@ -20,9 +22,9 @@ func (c *call) conclude() (*http.Response, error) {
 	}
 	during := c.reason == Cancelled && c.verdict.class == Unknown // the attempt, not what came after
 	switch {
-	case a.Number == 1 && (c.reason == NotRetryable || during):
+	case a.Number == 1 && (c.reason == NotRetryable || during) && c.tellsEnd(a.Err):
 		return nil, a.Err // retrip had no part in it
-	case during:
+	case during && a.Number > 1:
 		return nil, c.failure(a.Err, c.last)
 	case c.reason == Cancelled:
 		return nil, c.failure(a.Err, failure{err: a.Err})
@@ -37,6 +39,9 @@ func (c *call) conclude() (*http.Response, error) {
 // that was at hand for it.
 func (c *call) stop(reason Reason, err error) error {
 	c.ended = true
+	if cause := cancellation(c.attempt.Request); cause != nil {
+		reason, err = Cancelled, cause // what failed may have failed for that
+	}
 	c.tokens = c.policy.tokens()
 	c.giveBack()
 	if reason != WaitOverCap && reason != WaitOverDeadline {
@@ -84,10 +89,26 @@ func (c *call) failure(err error, last failure) *Error {
 		Attempts: c.attempt.Number, Reason: c.reason, Err: err,
 		Last: last.err, Status: last.status, Code: last.code,
 	}
-	if c.reason == Cancelled {
+	switch {
+	case c.reason == Cancelled:
 		e.Err, e.ctxErr = cancellation(c.attempt.Request), c.ctx.Err()
+	case !c.tellsEnd(err):
+		e.Err, e.ctxErr = fmt.Errorf("%w; %w", err, context.Cause(c.ctx)), c.ctx.Err()
 	}
 	return e
+}
+
+// tellsEnd reports whether err says how the caller's context ended, if it has.
+// Of a deadline, err itself must say that it is a timeout: http.Client asks no
+// error that it wraps.
+func (c *call) tellsEnd(err error) bool {
+	end := c.ctx.Err()
+	if end == nil {
+		return true
+	}
+	timeout, ok := err.(interface{ Timeout() bool })
+	return errors.Is(err, end) && errors.Is(err, context.Cause(c.ctx)) &&
+		(!errors.Is(end, context.DeadlineExceeded) || ok && timeout.Timeout())
 }
 
 // closeBody closes a body that the base was not handed, and tells the replay

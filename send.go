@@ -70,9 +70,6 @@ func (c *call) outgoing() (*http.Request, Reason, error) {
 	if t.Prepare != nil {
 		var err error
 		if out, err = c.prepare(out); err != nil {
-			if cause := cancellation(req); cause != nil {
-				return nil, Cancelled, cause
-			}
 			return nil, PrepareFailed, err
 		}
 		c.attempt.Sent = time.Now() // Prepare may have taken a while
