@@ -60,10 +60,14 @@ func (c *call) panicked() {
 		return
 	}
 	if resp := c.attempt.Response; resp != nil && resp.Body != nil {
-		go func() { // closing may wait for the network
-			defer func() { _ = recover() }() // in a goroutine of ours, nobody could catch it
-			_ = resp.Body.Close()
-		}()
+		go closeQuietly(resp.Body) // closing may wait for the network
+	}
+	if c.body != nil {
+		closeQuietly(c.body) // also if the base, which was handed it, panicked
+		c.body = nil
+	}
+	if c.replay != nil {
+		c.replay.fence() // whatever still reads it
 	}
 	c.giveBack()
 }

@@ -19,6 +19,12 @@ func closeBody(req *http.Request) {
 	}
 }
 
+// closeQuietly closes a body after a panic, which it does not hide.
+func closeQuietly(body io.Closer) {
+	defer func() { _ = recover() }()
+	_ = body.Close()
+}
+
 // A sizedBody is a body from GetBody of a request that declares its length. It
 // says clearly what net/http would say in passing: that GetBody is wrong.
 type sizedBody struct {

@@ -16,9 +16,10 @@ func (c *call) send() (Reason, error) {
 	}
 	a := &c.attempt
 	*a = Attempt{Number: a.Number + 1, Request: a.Request, Sent: a.Sent}
-	c.body, c.paid, c.spent = nil, false, true
+	c.body, c.paid, c.spent = out.Body, false, true
 
 	a.Response, a.Err = keepContract(c.t.base.RoundTrip(out))
+	c.body = nil // the base closes it, unless it panics
 	if c.limit != nil {
 		a.Response, a.Err = c.limit.settle(a.Response, a.Err)
 	}
