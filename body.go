@@ -226,7 +226,7 @@ func (r *replay) obstacle() error {
 	case r.stream != nil:
 		return errTooLong
 	case r.closed != nil:
-		return errBodyOver
+		return over(r.ctx)
 	case r.file == nil:
 		return nil
 	}
@@ -238,6 +238,15 @@ func (r *replay) obstacle() error {
 		return errFileChanged
 	}
 	return nil
+}
+
+// over is why a body can't be read any more: the end of ctx, if that came first
+// or may have been the reason.
+func over(ctx context.Context) error {
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	return errBodyOver
 }
 
 // fence ends an attempt: its bodies can't be read any more, whatever its base

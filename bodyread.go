@@ -21,8 +21,10 @@ func (b *attemptBody) Read(p []byte) (int, error) {
 	}
 	for {
 		switch {
-		case b.closed || b.attempt != r.attempt:
+		case b.attempt != r.attempt:
 			return 0, errBodyOver
+		case b.closed:
+			return 0, over(b.ctx)
 		case len(p) == 0:
 			return 0, nil
 		case b.ended:
@@ -30,7 +32,7 @@ func (b *attemptBody) Read(p []byte) (int, error) {
 		case r.file != nil:
 			return b.readFile(p)
 		case r.closed != nil:
-			return 0, errBodyOver // never a clean end: what was kept is gone
+			return 0, over(b.ctx) // never a clean end: what was kept is gone
 		case r.stream != nil && r.stream != b:
 			return 0, errTooLong // it has gone past
 		case r.stream == b && len(r.window) > 0:
@@ -117,7 +119,7 @@ func (b *attemptBody) startReading(want int) error {
 	keep := r.stream == nil && (!r.final || others) && (r.size < r.limit || r.size == r.limit && !sent)
 	switch {
 	case r.closed != nil:
-		return errBodyOver
+		return over(b.ctx)
 	case keep:
 	case !sent:
 		return errTooLong

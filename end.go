@@ -2,6 +2,7 @@ package retrip
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"runtime"
@@ -21,9 +22,9 @@ func (c *call) conclude() (*http.Response, error) {
 	}
 	during := c.reason == Cancelled && c.verdict.class == Unknown // the attempt, not what came after
 	switch {
-	case a.Number == 1 && (c.reason == NotRetryable || c.bodyFailed || during):
+	case a.Number == 1 && (c.reason == NotRetryable || c.bodyFailed || during) && c.tellsEnd(a.Err):
 		return nil, a.Err // retrip had no part in it
-	case during:
+	case during && a.Number > 1:
 		return nil, c.failure(a.Err, c.last)
 	case c.reason == Cancelled:
 		return nil, c.failure(a.Err, failure{err: a.Err})
@@ -39,6 +40,9 @@ func (c *call) conclude() (*http.Response, error) {
 // cancelled or Prepare failed.
 func (c *call) stop(reason Reason, err error) (*http.Response, error) {
 	c.ended = true
+	if cause := cancellation(c.attempt.Request); cause != nil {
+		reason, err = Cancelled, cause // what failed may have failed for that
+	}
 	c.tokens = c.policy.tokens()
 	c.giveBack()
 	if reason != WaitOverCap && reason != WaitOverDeadline {
@@ -70,6 +74,13 @@ func (c *call) panicked() {
 			go closeQuietly(resp.Body) // closing may wait for the network
 		}
 	}
+	if c.body != nil {
+		closeQuietly(c.body) // also if the base, which was handed it, panicked
+		c.body = nil
+	}
+	if c.replay != nil {
+		c.replay.fence() // whatever still reads it
+	}
 	c.giveBack()
 }
 
@@ -94,13 +105,29 @@ func (c *call) failure(err error, last failure) *Error {
 		Attempts: c.attempt.Number, Reason: c.reason, Err: err,
 		Last: last.err, Status: last.status, Code: last.code,
 	}
-	if c.reason == Cancelled {
+	switch {
+	case c.reason == Cancelled:
 		e.Err, e.ctxErr = cancellation(c.attempt.Request), c.ctx.Err()
+	case !c.tellsEnd(err):
+		e.Err, e.ctxErr = fmt.Errorf("%w; %w", err, context.Cause(c.ctx)), c.ctx.Err()
 	}
 	if c.reason == WaitOverDeadline {
 		e.ctxErr = context.DeadlineExceeded // that is what it would have come to
 	}
 	return e
+}
+
+// tellsEnd reports whether err says how the caller's context ended, if it has.
+// Of a deadline, err itself must say that it is a timeout: http.Client asks no
+// error that it wraps.
+func (c *call) tellsEnd(err error) bool {
+	end := c.ctx.Err()
+	if end == nil {
+		return true
+	}
+	timeout, ok := err.(interface{ Timeout() bool })
+	return errors.Is(err, end) && errors.Is(err, context.Cause(c.ctx)) &&
+		(!errors.Is(end, context.DeadlineExceeded) || ok && timeout.Timeout())
 }
 
 // closeBody closes a body that the base was not handed, and tells the replay

@@ -60,11 +60,11 @@ func (r Reason) Error() string { return r.String() }
 // Error is the error of a request that ended without a response after retrip
 // had a part in it: it retried, would have retried but for Reason, or could
 // not send at all. A first attempt's error that is not worth a retry, or comes
-// of the caller's own cancellation or of its own body, is returned as the base
-// returned it.
+// of its own body, or of the caller's own cancellation and says so, is returned
+// as the base returned it.
 //
-// errors.Is finds Reason, the last failure, and for Cancelled also the
-// context's error and cause.
+// errors.Is finds Reason, the last failure, and once the request's context has
+// ended also the context's error and cause.
 type Error struct {
 	// Attempts is how many attempts were sent; 0 if none was.
 	Attempts int

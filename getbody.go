@@ -46,7 +46,7 @@ func bodyFailed(sent *http.Request) (failed, unknown bool) {
 	if watched, ok := sent.Body.(interface{ failed() bool }); ok {
 		return watched.failed(), false
 	}
-	return false, hasBody(sent) && !isInMemory(sent.Body)
+	return false, hasBody(sent) && sent.GetBody != nil && !isInMemory(sent.Body)
 }
 
 // A sizedBody is a body from GetBody of a request that declares its length. It

@@ -23,8 +23,25 @@ func (t *Transport) sendPlain(req *http.Request) (e *entry, sent bool, resp *htt
 	if !p.plain || p.limiter != nil && !p.limiter.pass() {
 		return e, false, nil, nil
 	}
-	resp, err = t.base.RoundTrip(req)
+	if hasBody(req) {
+		resp, err = t.sendBody(req)
+	} else {
+		resp, err = t.base.RoundTrip(req)
+	}
 	return e, true, resp, err
+}
+
+// sendBody closes the body of a plain request if the base panics.
+func (t *Transport) sendBody(req *http.Request) (resp *http.Response, err error) {
+	returned := false
+	defer func() {
+		if !returned {
+			closeQuietly(req.Body)
+		}
+	}()
+	resp, err = t.base.RoundTrip(req)
+	returned = true
+	return resp, err
 }
 
 // entryOrClose is entryOf, but closes the body if Key or PerKey panics: here is

@@ -16,10 +16,11 @@ func (c *call) send() (Reason, error) {
 	}
 	a := &c.attempt
 	*a = Attempt{Number: a.Number + 1, Request: a.Request, Sent: a.Sent}
-	c.body, c.paid, c.spent = nil, false, true
+	c.body, c.paid, c.spent = out.Body, false, true
 	c.letGo()
 
 	a.Response, a.Err = keepContract(c.t.base.RoundTrip(out))
+	c.body = nil // the base closes it, unless it panics
 	if a.Err != nil {
 		c.bodyFailed, c.bodyUnknown = bodyFailed(out)
 	}
@@ -75,9 +76,6 @@ func (c *call) outgoing() (*http.Request, Reason, error) {
 	if t.Prepare != nil {
 		var err error
 		if out, err = c.prepare(out); err != nil {
-			if cause := cancellation(req); cause != nil {
-				return nil, Cancelled, cause
-			}
 			return nil, PrepareFailed, err
 		}
 		c.attempt.Sent = time.Now() // Prepare may have taken a while
