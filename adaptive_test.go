@@ -222,7 +222,7 @@ func TestAdaptiveDelaysFirstAttempts(t *testing.T) {
 			wg.Go(func() {
 				_, err := get(ctx, transport)
 				if i%4 == 3 {
-					assert.ErrorIs(t, err, Cancelled)
+					assert.ErrorIs(t, err, ErrCancelled)
 					return
 				}
 				assert.NoError(t, err)
@@ -251,20 +251,20 @@ func TestAdmissionBounds(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		_, err := get(ctx, transport)
-		require.ErrorIs(t, err, WaitOverDeadline)
+		require.ErrorIs(t, err, ErrWaitOverDeadline)
 		var e *Error
 		require.ErrorAs(t, err, &e)
 		require.Zero(t, e.Attempts)
 
-		s.MaxAdmitWait = time.Second
+		s.MaxLimiterWait = time.Second
 		body := opaque("body")
 		_, err = transport.RoundTrip(newRequest(t, "PUT", body))
-		require.ErrorIs(t, err, WaitOverCap)
+		require.ErrorIs(t, err, ErrWaitOverCap)
 		require.Equal(t, 1, body.closes())
 		require.Zero(t, time.Since(start))
 		require.Empty(t, base.sent())
 
-		s.MaxAdmitWait = 2 * time.Second
+		s.MaxLimiterWait = 2 * time.Second
 		_, err = get(t.Context(), transport)
 		require.NoError(t, err)
 		require.Equal(t, 2*time.Second, time.Since(start))
@@ -276,7 +276,7 @@ func TestAdmissionBounds(t *testing.T) {
 func TestAdmissionBoundInsideTheQueue(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := Adaptive()
-		s.MaxAdmitWait = 5 * time.Second
+		s.MaxLimiterWait = 5 * time.Second
 		s.Limiter.update(s.Limiter.clock(), true)
 		transport := &Transport{Base: script(status(200)), Strategy: s}
 		start := time.Now()
@@ -285,7 +285,7 @@ func TestAdmissionBoundInsideTheQueue(t *testing.T) {
 		wg.Go(func() {
 			synctest.Wait()
 			_, err := get(t.Context(), transport)
-			assert.ErrorIs(t, err, WaitOverCap)
+			assert.ErrorIs(t, err, ErrWaitOverCap)
 			assert.Equal(t, 2*time.Second, time.Since(start), "when it is first in line")
 		})
 		time.Sleep(time.Second)

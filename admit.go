@@ -5,7 +5,7 @@ import "time"
 // admit gets a permit from the limiter, waiting for it if need be.
 func (c *call) admit() (Reason, error) {
 	if c.clocked {
-		c.attempt.Sent, c.admitWait = time.Now(), 0
+		c.attempt.Sent, c.limiterWait = time.Now(), 0
 		if c.begun.IsZero() {
 			c.begun = c.attempt.Sent
 		}
@@ -25,12 +25,12 @@ func (c *call) admit() (Reason, error) {
 // queue waits in the limiter's queue. Unless the wait itself is bounded, only
 // the first in the queue holds a timer.
 func (c *call) queue(p *place, joined time.Duration) (Reason, error) {
-	limiter, longest := c.limiter, c.policy.MaxAdmitWait
+	limiter, longest := c.limiter, c.policy.MaxLimiterWait
 	now, expected := joined, p.expected
 	for {
 		granted, wait := limiter.turn(p, now)
 		if granted {
-			c.paid, c.admitWait = true, now-joined
+			c.paid, c.limiterWait = true, now-joined
 			if c.clocked {
 				c.attempt.Sent = time.Now()
 			}

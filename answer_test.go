@@ -45,7 +45,7 @@ func TestAnswerIsKeptUntilTheLimiterAdmitsTheRetry(t *testing.T) {
 				const requests = 8
 				s := retrip.Adaptive()
 				s.ThrottleBackoff = retrip.Constant{Wait: 2 * time.Second}
-				s.MaxAdmitWait = bound.admit
+				s.MaxLimiterWait = bound.admit
 				var sent atomic.Int32
 				transport := &retrip.Transport{Strategy: s, Base: roundTrip(func(req *http.Request) (*http.Response, error) {
 					time.Sleep(time.Millisecond) // until all first attempts are sent
@@ -78,7 +78,7 @@ func TestAnswerIsKeptUntilTheLimiterAdmitsTheRetry(t *testing.T) {
 						assert.NoError(t, err)
 						assert.Equal(t, "slow down", string(body))
 						assert.NoError(t, resp.Body.Close())
-						events := trace.Trips()[0]
+						events := trace.Requests()[0]
 						last := events[len(events)-1]
 						assert.True(t, last.Final)
 						assert.Equal(t, resp.StatusCode, last.Status)

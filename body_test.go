@@ -75,7 +75,7 @@ func TestRequestBodyIsClosedOnce(t *testing.T) {
 	tests := map[string][]step{
 		"success":            {status(200)},
 		"retried":            {status(503), status(200)},
-		"attempts spent":     {status(503)},
+		"attempts exhausted": {status(503)},
 		"error":              {fails(errReset)},
 		"hopeless":           {fails(&baseError{"no"})},
 		"not worth a retry":  {status(404)},
@@ -183,7 +183,7 @@ func TestBlockedSourceIsNotReplayable(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, 503, resp.StatusCode)
 		require.Equal(t, sourceGrace, time.Since(start))
-		require.Equal(t, BodyNotReplayable, trace.Trips()[0][0].Reason)
+		require.Equal(t, BodyNotReplayable, trace.Requests()[0][0].Reason)
 		_, err = w.Write([]byte("still being read")) // the stream goes on under the early answer
 		require.NoError(t, err)
 		require.NoError(t, w.Close())
@@ -241,8 +241,8 @@ func TestBodyBeyondTheBufferIsSentOnce(t *testing.T) {
 			require.True(t, sent.body == content)
 		}
 		if tt.sent == 1 {
-			require.Equal(t, BodyNotReplayable, trace.Trips()[0][0].Reason)
-			require.ErrorIs(t, trace.Trips()[0][0].Err, errTooLong)
+			require.Equal(t, BodyNotReplayable, trace.Requests()[0][0].Reason)
+			require.ErrorIs(t, trace.Requests()[0][0].Err, errTooLong)
 		}
 	}
 }
@@ -280,8 +280,8 @@ func TestFileThatChanged(t *testing.T) {
 	resp, err := (&Transport{Base: base}).RoundTrip(newRequest(t, "PUT", f).WithContext(ctx))
 	require.NoError(t, err)
 	require.Equal(t, 503, resp.StatusCode)
-	require.Equal(t, BodyNotReplayable, trace.Trips()[0][0].Reason)
-	require.ErrorIs(t, trace.Trips()[0][0].Err, errFileChanged)
+	require.Equal(t, BodyNotReplayable, trace.Requests()[0][0].Reason)
+	require.ErrorIs(t, trace.Requests()[0][0].Err, errFileChanged)
 	require.ErrorIs(t, f.Close(), os.ErrClosed)
 }
 
@@ -305,11 +305,11 @@ func TestGetBodyThatFails(t *testing.T) {
 			require.NoError(t, err)
 			require.Equal(t, 503, resp.StatusCode, "the answer is kept")
 			require.Equal(t, 500, s.tokens())
-			require.EqualError(t, trace.Trips()[0][0].Err, tt.want)
+			require.EqualError(t, trace.Requests()[0][0].Err, tt.want)
 
 			base = script(fails(errReset))
 			_, err = (&Transport{Base: base}).RoundTrip(req)
-			require.ErrorIs(t, err, BodyNotReplayable)
+			require.ErrorIs(t, err, ErrBodyNotReplayable)
 			require.ErrorIs(t, err, errReset.err)
 			require.ErrorContains(t, err, tt.want)
 		})
@@ -324,7 +324,7 @@ func TestGetBodyOfAnotherLength(t *testing.T) {
 			req.GetBody = func() (io.ReadCloser, error) { return io.NopCloser(strings.NewReader(other)), nil }
 			_, err := (&Transport{Base: base}).RoundTrip(req)
 			require.ErrorContains(t, err, "it must return the same body each time")
-			require.ErrorIs(t, err, NotRetryable)
+			require.ErrorIs(t, err, ErrNotRetryable)
 			require.Len(t, base.sent(), 1)
 		}
 	})
@@ -570,7 +570,7 @@ func TestConcurrentOpaqueBodies(t *testing.T) {
 }
 
 // A signer reads the body through GetBody, as it does with any request.
-func hashBody(req *http.Request, _ Prep) error {
+func hashBody(req *http.Request, _ PrepareInfo) error {
 	body, err := req.GetBody()
 	if err != nil {
 		return err
@@ -606,7 +606,7 @@ func TestPrepareMayReadTheBody(t *testing.T) {
 		base := script(status(200))
 		body := opaque(content)
 		_, err := (&Transport{Base: base, Prepare: hashBody, ReplayBuffer: 9}).RoundTrip(newRequest(t, "PUT", body))
-		require.ErrorIs(t, err, PrepareFailed)
+		require.ErrorIs(t, err, ErrPrepareFailed)
 		require.ErrorIs(t, err, errTooLong)
 		require.Empty(t, base.sent())
 		require.Equal(t, 1, body.closes())
@@ -617,7 +617,7 @@ func TestPrepareMayReadTheBody(t *testing.T) {
 func TestForgottenCopy(t *testing.T) {
 	var forgotten io.ReadCloser
 	body := opaque("body")
-	_, err := (&Transport{Base: script(status(200)), Prepare: func(req *http.Request, _ Prep) (err error) {
+	_, err := (&Transport{Base: script(status(200)), Prepare: func(req *http.Request, _ PrepareInfo) (err error) {
 		forgotten, err = req.GetBody()
 		return err
 	}}).RoundTrip(newRequest(t, "PUT", body))
@@ -687,7 +687,7 @@ func TestPrepareMayReplaceTheBody(t *testing.T) {
 				req.GetBody = func() (io.ReadCloser, error) { return opaque("body"), nil }
 			}
 			base := script(status(200))
-			_, err := (&Transport{Base: base, Prepare: func(req *http.Request, _ Prep) error {
+			_, err := (&Transport{Base: base, Prepare: func(req *http.Request, _ PrepareInfo) error {
 				req.Body = replacement
 				return nil
 			}}).RoundTrip(req)
@@ -704,7 +704,7 @@ func TestPrepareMayReplaceTheBody(t *testing.T) {
 
 // Trailers are filled in while the body is read.
 func TestTrailersSurvivePrepare(t *testing.T) {
-	for _, prepare := range []func(*http.Request, Prep) error{nil, func(*http.Request, Prep) error { return nil }} {
+	for _, prepare := range []func(*http.Request, PrepareInfo) error{nil, func(*http.Request, PrepareInfo) error { return nil }} {
 		req := newRequest(t, "PUT", nil)
 		req.Trailer = http.Header{"Sum": nil}
 		req.Body = io.NopCloser(io.MultiReader(strings.NewReader("body"), readerFunc(func([]byte) (int, error) {
@@ -794,7 +794,7 @@ func TestPanicsLeaveNothingBehind(t *testing.T) {
 			"backoff": {Strategy: &Strategy{MaxAttempts: 2, Classifiers: []Classifier{OnStatus(Transient, 503)},
 				Backoff: BackoffFunc(func(Retry) (time.Duration, bool) { boom(); return 0, false })}},
 			"observer": {Observe: func(Event) { boom() }},
-			"prepare":  {Prepare: func(*http.Request, Prep) error { boom(); return nil }, AttemptTimeout: time.Hour},
+			"prepare":  {Prepare: func(*http.Request, PrepareInfo) error { boom(); return nil }, AttemptTimeout: time.Hour},
 		} {
 			base := script(status(503))
 			transport.Base = base
@@ -965,7 +965,7 @@ func TestCancelDuringTheGrace(t *testing.T) {
 			return nil, errReset
 		})
 		_, err := (&Transport{Base: base}).RoundTrip(newRequest(t, "PUT", r).WithContext(ctx))
-		require.ErrorIs(t, err, Cancelled)
+		require.ErrorIs(t, err, ErrCancelled)
 		require.ErrorIs(t, err, context.DeadlineExceeded)
 	})
 }
@@ -1075,7 +1075,7 @@ func TestPrepareThatTakesTheBodyAway(t *testing.T) {
 						}
 					}
 					send(base, take)
-					send(&Transport{Base: base, Strategy: noWait(), Prepare: func(r *http.Request, _ Prep) error { take(r); return nil }},
+					send(&Transport{Base: base, Strategy: noWait(), Prepare: func(r *http.Request, _ PrepareInfo) error { take(r); return nil }},
 						func(*http.Request) {})
 					require.Len(t, seen, 4)
 					for _, request := range seen[1:] {
@@ -1145,7 +1145,7 @@ func TestPrepareThatRewindsTheBody(t *testing.T) {
 								w.WriteHeader(503)
 							}
 						})
-						transport := &Transport{Base: base, Strategy: noWait(), Prepare: func(req *http.Request, _ Prep) error {
+						transport := &Transport{Base: base, Strategy: noWait(), Prepare: func(req *http.Request, _ PrepareInfo) error {
 							h := sha256.New()
 							if _, err := io.Copy(h, req.Body); err != nil {
 								return err
@@ -1178,7 +1178,7 @@ func TestPrepareThatRewindsTheBody(t *testing.T) {
 // What a user's function raises is what the caller gets, and the body is closed
 // all the same, and no response twice.
 func TestPanicsOfTheUsersFunctions(t *testing.T) {
-	secondTime := func(_ *http.Request, p Prep) error {
+	secondTime := func(_ *http.Request, p PrepareInfo) error {
 		if p.Number == 2 {
 			panic(http.ErrAbortHandler)
 		}

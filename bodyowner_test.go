@@ -45,7 +45,7 @@ func TestPrepareMayWrapABody(t *testing.T) {
 	req, _ := http.NewRequest("PUT", srv.URL, f)
 	req.ContentLength = 7
 	req.GetBody = func() (io.ReadCloser, error) { return os.Open(f.Name()) }
-	tr := &Transport{Strategy: noWait(), Prepare: func(out *http.Request, _ Prep) error {
+	tr := &Transport{Strategy: noWait(), Prepare: func(out *http.Request, _ PrepareInfo) error {
 		out.Body = &progress{ReadCloser: out.Body}
 		return nil
 	}}
@@ -70,7 +70,7 @@ func TestPrepareThatWrapsABodyClosesItOnce(t *testing.T) {
 		req.GetBody = open
 		ctx := WithMaxAttempts(req.Context(), attempts)
 		base := script(status(503), status(200))
-		_, err := (&Transport{Base: base, Strategy: noWait(), Prepare: func(out *http.Request, _ Prep) error {
+		_, err := (&Transport{Base: base, Strategy: noWait(), Prepare: func(out *http.Request, _ PrepareInfo) error {
 			out.Body = &progress{ReadCloser: out.Body}
 			return nil
 		}}).RoundTrip(req.WithContext(ctx))
@@ -132,7 +132,7 @@ func TestBodyThatPanicsWhileDiscardedIsClosed(t *testing.T) {
 func TestPrepareThatReadsABodyAndForgetsACopy(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		src := opaque("body")
-		_, err := (&Transport{Base: script(status(200)), Prepare: func(req *http.Request, _ Prep) error {
+		_, err := (&Transport{Base: script(status(200)), Prepare: func(req *http.Request, _ PrepareInfo) error {
 			_, _ = req.GetBody() // forgotten
 			b, _ := io.ReadAll(req.Body)
 			_ = req.Body.Close()
@@ -189,11 +189,11 @@ func TestSourceThatEndsItsGoroutine(t *testing.T) {
 // A body that Prepare put in place is closed if Prepare then fails.
 func TestPrepareThatFailsAfterReplacingABody(t *testing.T) {
 	repl := opaque("x")
-	_, err := (&Transport{Base: script(status(200)), Prepare: func(req *http.Request, _ Prep) error {
+	_, err := (&Transport{Base: script(status(200)), Prepare: func(req *http.Request, _ PrepareInfo) error {
 		req.Body = repl
 		return errors.New("no key")
 	}}).RoundTrip(newRequest(t, "PUT", opaque("body")))
-	require.ErrorIs(t, err, PrepareFailed)
+	require.ErrorIs(t, err, ErrPrepareFailed)
 	require.Equal(t, 1, repl.closes())
 }
 

@@ -162,7 +162,7 @@ func TestHopelessErrorsOfNetHTTP(t *testing.T) {
 			spoil(req)
 			_, err := transport.RoundTrip(req)
 			require.Error(t, err)
-			events := trace.Trips()[0]
+			events := trace.Requests()[0]
 			require.Len(t, events, 1, "%v", err)
 			require.Equal(t, NotRetryable, events[0].Reason, "%v", err)
 		})
@@ -220,7 +220,7 @@ func TestRefusedConnection(t *testing.T) {
 	req := newRequest(t, "POST", strings.NewReader("body"))
 	req.URL, _ = url.Parse("http://" + l.Addr().String())
 	_, err = transport.RoundTrip(req)
-	require.ErrorIs(t, err, AttemptsSpent)
+	require.ErrorIs(t, err, ErrAttemptsExhausted)
 	require.ErrorIs(t, err, syscall.ECONNREFUSED)
 }
 
@@ -266,7 +266,7 @@ func TestOneRuleMore(t *testing.T) {
 func TestNames(t *testing.T) {
 	require.Equal(t, "clock-skewed", ClockSkewed.String())
 	require.Equal(t, "retrip.Class(9)", Class(9).String())
-	require.Equal(t, "quota spent", QuotaSpent.Error())
+	require.Equal(t, "quota exhausted", ErrQuotaExhausted.Error())
 	require.Equal(t, "prepare failed", PrepareFailed.String())
 }
 
@@ -282,6 +282,6 @@ func TestDialErrorUnderAnEmptyBody(t *testing.T) {
 		req, err := http.NewRequest("POST", "http://example.com", body)
 		require.NoError(t, err)
 		_, err = (&Transport{Base: base, Strategy: noWait()}).RoundTrip(req)
-		require.ErrorIs(t, err, AttemptsSpent, "%T", body)
+		require.ErrorIs(t, err, ErrAttemptsExhausted, "%T", body)
 	}
 }

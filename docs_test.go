@@ -72,7 +72,7 @@ Made by ` + "`go test -run ModesTable -update .`" + ` from the functions themsel
 Our own modes are general: a request that is not idempotent is repeated only if
 it provably was not processed. The presets named after an SDK or a page do what
 that does, and repeat every request whatever its method ("all"). None waits
-longer for a server than a minute, unless told so (Strategy.MaxWait).
+longer for a server than a minute, unless told so (Strategy.MaxRetryAfter).
 
 Rand is uniform from 0 to 1, n the number of the retry from 0. A bucket's cost
 is per retry, other failures / throttling; a success gives back what its retry
@@ -88,7 +88,7 @@ TestVectorsBackoff set those of the Go, Rust, JavaScript and PHP SDKs.
 		if s.MaxAttempts == 1<<30 {
 			attempts = "for the period"
 		}
-		if s.RepeatAll {
+		if s.RetryNonIdempotent {
 			repeats = "all"
 		}
 		if q, ok := s.Quota.(*Bucket); ok {
@@ -114,7 +114,7 @@ TestVectorsBackoff set those of the Go, Rust, JavaScript and PHP SDKs.
 		for _, c := range s.Classifiers {
 			fmt.Fprintf(&b, "- %s\n", rule(c))
 		}
-		for _, w := range s.Waits {
+		for _, w := range s.Hints {
 			fmt.Fprintf(&b, "- wait: %s\n", describe(w))
 		}
 		if s.LongPoll != nil {

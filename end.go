@@ -14,7 +14,7 @@ func (c *call) conclude() (*http.Response, error) {
 	c.ended = true
 	c.closeBody()
 	a := &c.attempt
-	if c.reason == QuotaSpent {
+	if c.reason == QuotaExhausted {
 		_ = pause(a.Request, c.delay, nil) // cut short, too, it gives the answer back
 	}
 	if a.Err == nil {
@@ -48,7 +48,7 @@ func (c *call) stop(reason Reason, err error) (*http.Response, error) {
 	if reason != WaitOverCap && reason != WaitOverDeadline {
 		c.delay, c.from = 0, ""
 	}
-	c.reason, c.verdict, c.admitWait = reason, verdict{}, 0
+	c.reason, c.verdict, c.limiterWait = reason, verdict{}, 0
 	c.attempt = Attempt{Number: c.attempt.Number, Request: c.attempt.Request, Err: err}
 	resp := c.kept.resp
 	if reason == Cancelled || reason == PrepareFailed {

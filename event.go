@@ -47,8 +47,8 @@ type Event struct {
 	// retry, they tell of that one.
 	Wait     time.Duration
 	WaitFrom string
-	// AdmitWait is how long the attempt waited for the limiter.
-	AdmitWait time.Duration
+	// LimiterWait is how long the attempt waited for the limiter.
+	LimiterWait time.Duration
 	// TokensBefore is what the quota had when the outcome was known, and Tokens
 	// what it has now that it has paid for a retry or got something back; -1 if
 	// it does not say.
@@ -68,8 +68,8 @@ func (e Event) ErrorKind() string { return errorKind(e.Err) }
 // Trace collects the events of the requests made with one context. All methods
 // are safe for concurrent use.
 type Trace struct {
-	mu    sync.Mutex
-	trips []*[]Event
+	mu       sync.Mutex
+	requests []*[]Event
 }
 
 // WithTrace returns a context whose requests are recorded in the Trace. One
@@ -79,16 +79,16 @@ func WithTrace(ctx context.Context) (context.Context, *Trace) {
 	return override(ctx, func(o *overrides) { o.trace = t }), t
 }
 
-// Trips returns the events so far, grouped by request in the order in which
+// Requests returns the events so far, grouped by request in the order in which
 // the requests began.
-func (t *Trace) Trips() [][]Event {
+func (t *Trace) Requests() [][]Event {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	trips := make([][]Event, len(t.trips))
-	for i, events := range t.trips {
-		trips[i] = slices.Clone(*events)
+	requests := make([][]Event, len(t.requests))
+	for i, events := range t.requests {
+		requests[i] = slices.Clone(*events)
 	}
-	return trips
+	return requests
 }
 
 // begin opens the record of one request.
@@ -96,14 +96,14 @@ func (t *Trace) begin() *[]Event {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	events := new([]Event)
-	t.trips = append(t.trips, events)
+	t.requests = append(t.requests, events)
 	return events
 }
 
-func (t *Trace) add(trip *[]Event, e Event) {
+func (t *Trace) add(record *[]Event, e Event) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	*trip = append(*trip, e)
+	*record = append(*record, e)
 }
 
 // observe tells who wants to know. sent says that an attempt was, and final that
@@ -118,14 +118,14 @@ func (c *call) observe(sent, final bool) {
 	}
 	e := Event{
 		Request: a.Request, Attempt: a.Number, OuterAttempt: outerAttempt(a.Request), Class: c.verdict.class, Code: c.code(), Err: cmp.Or(a.Err, c.obstacle),
-		Reason: c.reason, Final: final, Wait: c.delay, WaitFrom: c.from, AdmitWait: c.admitWait,
+		Reason: c.reason, Final: final, Wait: c.delay, WaitFrom: c.from, LimiterWait: c.limiterWait,
 		Key: c.entry.key, TokensBefore: c.tokens, Tokens: c.policy.tokens(), Sent: a.Sent, Done: a.Done, Elapsed: time.Since(c.begun),
 	}
 	if a.Response != nil {
 		e.Status = a.Response.StatusCode
 	}
-	if c.trip != nil {
-		c.trace.add(c.trip, e)
+	if c.record != nil {
+		c.trace.add(c.record, e)
 	}
 	if c.t.Observe != nil {
 		c.t.Observe(e)
@@ -133,7 +133,7 @@ func (c *call) observe(sent, final bool) {
 }
 
 // observed reports whether somebody wants to know.
-func (c *call) observed() bool { return c.t.Observe != nil || c.trip != nil }
+func (c *call) observed() bool { return c.t.Observe != nil || c.record != nil }
 
 // code is the attempt's error code if a classifier lists it.
 func (c *call) code() string {

@@ -98,7 +98,7 @@ func predict(f fault, m method, b bodyKind, passed bool) outcome {
 	case f.hopeless:
 		return outcome{f.status, 1, NotRetryable}
 	case !m.safe && !proof:
-		return outcome{f.status, 1, NotRepeatable}
+		return outcome{f.status, 1, NotIdempotent}
 	case !replayable:
 		return outcome{f.status, 1, BodyNotReplayable}
 	default:
@@ -289,7 +289,7 @@ func meet(t *testing.T, f fault, m method, b bodyKind, p *http.Protocols, secure
 	closed := b.open(t, req, b.content)
 	resp, err := transport.RoundTrip(req)
 
-	got := outcome{Attempts: len(trace.Trips()[0]), Reason: lastOf(trace).Reason}
+	got := outcome{Attempts: len(trace.Requests()[0]), Reason: lastOf(trace).Reason}
 	if resp != nil {
 		require.NoError(t, err)
 		require.Same(t, req, resp.Request)
@@ -308,7 +308,7 @@ func meet(t *testing.T, f fault, m method, b bodyKind, p *http.Protocols, secure
 		}
 	}
 	if f.slow && m.safe { // the attempts after the first may take too long as well
-		allowed = append(allowed, outcome{200, 3, 0}, outcome{0, 3, AttemptsSpent})
+		allowed = append(allowed, outcome{200, 3, 0}, outcome{0, 3, AttemptsExhausted})
 	}
 	require.Contains(t, allowed, got, "error: %v", err)
 	require.EqualValues(t, got.Attempts, counting.calls.Load())
@@ -320,7 +320,7 @@ func meet(t *testing.T, f fault, m method, b bodyKind, p *http.Protocols, secure
 }
 
 func lastOf(trace *Trace) Event {
-	trips := trace.Trips()
+	trips := trace.Requests()
 	return trips[0][len(trips[0])-1]
 }
 
@@ -346,7 +346,7 @@ func requireReason(t *testing.T, err error, got outcome) {
 		return
 	}
 	require.ErrorAs(t, err, &ours)
-	require.ErrorIs(t, err, got.Reason)
+	require.ErrorIs(t, err, reasonError(got.Reason))
 	require.Equal(t, got.Attempts, ours.Attempts)
 }
 

@@ -97,9 +97,9 @@ func (c *call) refusal() Reason {
 	case class == Permanent:
 		return NotRetryable
 	case !c.repeatable() && !unprocessed(*a, class, c.verdict.byCode, c.bodyFailed || c.bodyUnknown):
-		return NotRepeatable
+		return NotIdempotent
 	case a.Number >= c.maxAttempts:
-		return AttemptsSpent
+		return AttemptsExhausted
 	case cancellation(a.Request) != nil:
 		return Cancelled
 	case !c.holdBody():
@@ -120,7 +120,7 @@ func (c *call) refusal() Reason {
 		if longPoll := c.policy.LongPoll; longPoll == nil || !longPoll(a.Request) {
 			c.delay, c.from = 0, ""
 		}
-		return QuotaSpent
+		return QuotaExhausted
 	}
 	c.cost, c.spent = cost, false
 	if c.replay != nil {
@@ -132,7 +132,7 @@ func (c *call) refusal() Reason {
 // repeatable reports whether the request may be sent again although the first
 // time may have had its effect.
 func (c *call) repeatable() bool {
-	return c.idempotent || c.policy.RepeatAll || repeatable(c.attempt.Request)
+	return c.idempotent || c.policy.RetryNonIdempotent || repeatable(c.attempt.Request)
 }
 
 // holdBody reports whether the body can be sent again, and stops the attempt
@@ -178,7 +178,7 @@ func (c *call) schedule() Reason {
 	c.own, c.delay, c.from = own, own, "backoff"
 	if h, ok := s.hint(a, own); ok && h.Wait > own {
 		c.delay, c.from = h.Wait, h.From
-		if h.Wait > s.MaxWait-c.hinted {
+		if h.Wait > s.MaxRetryAfter-c.hinted {
 			return WaitOverCap
 		}
 		c.hinted += h.Wait
@@ -188,7 +188,7 @@ func (c *call) schedule() Reason {
 		queued = c.limiter.queueTime(c.limiter.clock())
 	}
 	switch {
-	case s.MaxAdmitWait > 0 && queued-c.delay > s.MaxAdmitWait:
+	case s.MaxLimiterWait > 0 && queued-c.delay > s.MaxLimiterWait:
 		c.delay, c.from = queued, "limiter"
 		return WaitOverCap
 	case c.outlivesDeadline(c.delay, a.Done), c.outlivesDeadline(queued, time.Time{}):

@@ -87,7 +87,7 @@ func TestBackoffThatStops(t *testing.T) {
 	resp, err := get(ctx, &Transport{Base: script(status(503)), Strategy: s})
 	require.NoError(t, err)
 	require.Equal(t, 503, resp.StatusCode)
-	require.Equal(t, BackoffStopped, trace.Trips()[0][0].Reason)
+	require.Equal(t, BackoffStopped, trace.Requests()[0][0].Reason)
 }
 
 // Of several reasons the first in order is told.
@@ -98,18 +98,18 @@ func TestOrderOfReasons(t *testing.T) {
 		if err == nil {
 			_ = resp.Body.Close()
 		}
-		return trace.Trips()[0][0].Reason
+		return trace.Requests()[0][0].Reason
 	}
 	s := Standard()
 	s.MaxAttempts, s.Quota = 1, NewBucket(0)
 	require.Equal(t, NotRetryable, reason(&Transport{Base: script(status(404)), Strategy: s}, newRequest(t, "POST", opaque("x"))))
-	require.Equal(t, NotRepeatable, reason(&Transport{Base: script(status(503)), Strategy: s}, newRequest(t, "POST", opaque("x"))))
-	require.Equal(t, AttemptsSpent, reason(&Transport{Base: script(status(503)), Strategy: s}, newRequest(t, "PUT", opaque("x"))))
+	require.Equal(t, NotIdempotent, reason(&Transport{Base: script(status(503)), Strategy: s}, newRequest(t, "POST", opaque("x"))))
+	require.Equal(t, AttemptsExhausted, reason(&Transport{Base: script(status(503)), Strategy: s}, newRequest(t, "PUT", opaque("x"))))
 	s = s.Clone()
 	s.MaxAttempts = 2
 	require.Equal(t, BodyNotReplayable, reason(&Transport{Base: script(status(503, "Retry-After: 99")), Strategy: s, ReplayBuffer: 1}, newRequest(t, "PUT", opaque("long"))))
 	require.Equal(t, WaitOverCap, reason(&Transport{Base: script(status(503, "Retry-After: 99")), Strategy: s}, newRequest(t, "GET", nil)))
-	require.Equal(t, QuotaSpent, reason(&Transport{Base: script(status(503)), Strategy: s}, newRequest(t, "GET", nil)))
+	require.Equal(t, QuotaExhausted, reason(&Transport{Base: script(status(503)), Strategy: s}, newRequest(t, "GET", nil)))
 }
 
 func TestWaitsAtTheirBounds(t *testing.T) {
@@ -149,12 +149,12 @@ func TestQueueIsPartOfTheWait(t *testing.T) {
 		require.Zero(t, time.Since(start), "the backoff alone would fit, the queue does not")
 
 		s = strategy()
-		s.MaxAdmitWait = 300 * time.Millisecond
+		s.MaxLimiterWait = 300 * time.Millisecond
 		trail, trace := WithTrace(t.Context())
 		resp, err = get(trail, &Transport{Base: script(status(503)), Strategy: s})
 		require.NoError(t, err)
 		require.Equal(t, 503, resp.StatusCode)
-		e := trace.Trips()[0][0]
+		e := trace.Requests()[0][0]
 		require.Equal(t, WaitOverCap, e.Reason)
 		require.Equal(t, "limiter", e.WaitFrom)
 	})
@@ -167,7 +167,7 @@ func TestPermitsComeBack(t *testing.T) {
 		s.Limiter.update(s.Limiter.clock(), true)
 		time.Sleep(2 * time.Second)
 		fail := true
-		transport := &Transport{Base: script(status(200)), Strategy: s, Prepare: func(*http.Request, Prep) error {
+		transport := &Transport{Base: script(status(200)), Strategy: s, Prepare: func(*http.Request, PrepareInfo) error {
 			if fail {
 				return io.ErrNoProgress
 			}
@@ -175,7 +175,7 @@ func TestPermitsComeBack(t *testing.T) {
 		}}
 		start := time.Now()
 		_, err := get(t.Context(), transport)
-		require.ErrorIs(t, err, PrepareFailed)
+		require.ErrorIs(t, err, ErrPrepareFailed)
 		fail = false
 		_, err = get(t.Context(), transport)
 		require.NoError(t, err)
@@ -220,7 +220,7 @@ func TestOddVerdicts(t *testing.T) {
 	ctx, trace := WithTrace(t.Context())
 	_, err := get(ctx, &Transport{Base: script(fails(errReset)), Strategy: s})
 	require.ErrorIs(t, err, syscall.ECONNRESET)
-	require.Equal(t, NotRetryable, trace.Trips()[0][0].Reason)
+	require.Equal(t, NotRetryable, trace.Requests()[0][0].Reason)
 }
 
 // An answer that comes as the caller gives up is still an answer.

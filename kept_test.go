@@ -41,7 +41,7 @@ func TestLogKeepsNoURLs(t *testing.T) {
 			for i := range 200 {
 				req, err := http.NewRequestWithContext(t.Context(), "GET", longURL(fmt.Sprintf(host, i)), nil)
 				require.NoError(t, err)
-				observe(Event{Request: req, Final: true, Attempt: 3, Reason: AttemptsSpent})
+				observe(Event{Request: req, Final: true, Attempt: 3, Reason: AttemptsExhausted})
 			}
 		})
 		require.Less(t, kept, 1<<20, name)
@@ -96,8 +96,8 @@ func copied(play step) step {
 }
 
 // failsAt prepares the attempts before the nth.
-func failsAt(n int) func(*http.Request, Prep) error {
-	return func(_ *http.Request, p Prep) error {
+func failsAt(n int) func(*http.Request, PrepareInfo) error {
+	return func(_ *http.Request, p PrepareInfo) error {
 		if p.Number == n {
 			return errors.New("no token")
 		}

@@ -219,7 +219,7 @@ func TestMeasuredSkewAndRoom(t *testing.T) {
 			resp.TLS = tlsState
 			return resp, err
 		}),
-		Prepare: func(_ *http.Request, p Prep) error { seen = append(seen, p.Skew); return nil },
+		Prepare: func(_ *http.Request, p PrepareInfo) error { seen = append(seen, p.Skew); return nil },
 	}
 	for i := range 3 {
 		send(t, transport, fmt.Sprintf("https://wrong%d", i))

@@ -144,7 +144,7 @@ func logAttrs(e Event) []slog.Attr {
 	}
 	duration("wait", e.Wait)
 	text("wait_from", e.WaitFrom)
-	duration("admit_wait", e.AdmitWait)
+	duration("limiter_wait", e.LimiterWait)
 	duration("elapsed", e.Elapsed)
 	return attrs
 }

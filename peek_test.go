@@ -84,7 +84,7 @@ func TestPeekLeavesTheBodyWhole(t *testing.T) {
 			require.NoError(t, err)
 			require.True(t, string(body) == tt.body, tt.name)
 			require.NoError(t, resp.Body.Close())
-			require.Equal(t, tt.class, trace.Trips()[0][0].Class, tt.name)
+			require.Equal(t, tt.class, trace.Requests()[0][0].Class, tt.name)
 		}
 	}
 }
@@ -121,7 +121,7 @@ func TestPeekOfASlowBody(t *testing.T) {
 		resp, err := transport.RoundTrip(newRequest(t, "GET", nil).WithContext(ctx))
 		require.NoError(t, err)
 		require.Equal(t, peekTime, time.Since(start))
-		require.Equal(t, Permanent, trace.Trips()[0][0].Class, "the status decides")
+		require.Equal(t, Permanent, trace.Requests()[0][0].Class, "the status decides")
 		body, err := io.ReadAll(resp.Body)
 		require.NoError(t, err)
 		require.Equal(t, `{"__type":"ThrottlingException"}`, string(body))

@@ -65,7 +65,7 @@ func TestErrorOfABodyProvesNothing(t *testing.T) {
 			transport := &retrip.Transport{Strategy: immediately()}
 			defer transport.CloseIdleConnections()
 			if row.prepare != nil {
-				transport.Prepare = func(req *http.Request, _ retrip.Prep) error { row.prepare(req); return nil }
+				transport.Prepare = func(req *http.Request, _ retrip.PrepareInfo) error { row.prepare(req); return nil }
 			}
 			req, err := http.NewRequestWithContext(t.Context(), "POST", server.URL, row.body)
 			require.NoError(t, err)
@@ -91,7 +91,7 @@ func TestErrorOfAReopenedBodyProvesNothing(t *testing.T) {
 	require.NoError(t, err)
 	req.GetBody = func() (io.ReadCloser, error) { return io.NopCloser(brokenReader{}), nil }
 	_, err = transport.RoundTrip(req)
-	require.ErrorIs(t, err, retrip.NotRepeatable)
+	require.ErrorIs(t, err, retrip.ErrNotIdempotent)
 	require.EqualValues(t, 2, sent.Load())
 }
 
@@ -116,7 +116,7 @@ func TestFailedDialIsProofUnderPrepare(t *testing.T) {
 					require.NoError(t, req.Body.Close())
 					return answerWith(req, 200, ""), nil
 				}),
-				Prepare: func(req *http.Request, _ retrip.Prep) error {
+				Prepare: func(req *http.Request, _ retrip.PrepareInfo) error {
 					if req.Body != nil {
 						require.NoError(t, req.Body.Close())
 					}
@@ -134,7 +134,7 @@ func TestFailedDialIsProofUnderPrepare(t *testing.T) {
 	}
 }
 
-// A request whose own body failed is not repeatable whatever its method. The
+// A request whose own body failed is not idempotent whatever its method. The
 // caller gets the error as the base returned it.
 func TestErrorOfTheCallersBodyIsReturnedAsItIs(t *testing.T) {
 	failure := errors.New("the disk is gone")
@@ -161,10 +161,10 @@ func TestFailingFastForADeadlineIsATimeout(t *testing.T) {
 		Base:     roundTrip(func(*http.Request) (*http.Response, error) { return nil, failure }),
 	}}
 	_, err := client.Get("http://example.com/")
-	require.ErrorIs(t, err, retrip.WaitOverDeadline)
+	require.ErrorIs(t, err, retrip.ErrWaitOverDeadline)
 	require.ErrorIs(t, err, failure)
 	require.ErrorIs(t, err, context.DeadlineExceeded)
-	var timeout net.Error
+	var timeout interface{ Timeout() bool }
 	require.ErrorAs(t, err, &timeout)
 	require.True(t, timeout.Timeout())
 }

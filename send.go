@@ -102,7 +102,7 @@ func (c *call) prepare(req *http.Request) (*http.Request, error) {
 		c.body = &closeOnce{ReadCloser: inner} // Prepare may close it, or put it into another that does
 		out.Body = c.body
 	}
-	err := c.t.Prepare(out, Prep{Number: c.attempt.Number + 1, Skew: c.signed, Last: c.verdict.class})
+	err := c.t.Prepare(out, PrepareInfo{Number: c.attempt.Number + 1, Skew: c.signed, Last: c.verdict.class})
 	var original io.Closer
 	if c.body != nil {
 		original = c.body

@@ -56,7 +56,7 @@ func TestStats(t *testing.T) {
 		want := map[string]Stats{
 			"well":     {Requests: 2, Attempts: 2, GivenUp: map[Reason]int64{}},
 			"recovers": {Requests: 1, Attempts: 3, Retries: 2, Recovered: 1, Throttled: 1, GivenUp: map[Reason]int64{}},
-			"sick":     {Requests: 1, Attempts: 3, Retries: 2, GivenUp: map[Reason]int64{AttemptsSpent: 1}},
+			"sick":     {Requests: 1, Attempts: 3, Retries: 2, GivenUp: map[Reason]int64{AttemptsExhausted: 1}},
 			"refuses":  {Requests: 1, Attempts: 1, GivenUp: map[Reason]int64{NotRetryable: 1}},
 		}
 		have := statsByKey(transport)
@@ -71,7 +71,7 @@ func TestStats(t *testing.T) {
 		require.False(t, have["sick"].Limiter.Enabled)
 		require.Equal(t, Stats{
 			Requests: 5, Attempts: 9, Retries: 4, Recovered: 1, Throttled: 1,
-			GivenUp: map[Reason]int64{AttemptsSpent: 1, NotRetryable: 1},
+			GivenUp: map[Reason]int64{AttemptsExhausted: 1, NotRetryable: 1},
 		}, transport.Stats())
 
 		var told struct {
@@ -83,7 +83,7 @@ func TestStats(t *testing.T) {
 		}
 		require.NoError(t, json.Unmarshal([]byte(expvar.Func(transport.Vars).String()), &told))
 		require.EqualValues(t, 5, told.Total.Requests)
-		require.EqualValues(t, 1, told.Keys["sick"].GivenUp["attempts spent"])
+		require.EqualValues(t, 1, told.Keys["sick"].GivenUp["attempts exhausted"])
 		require.Equal(t, 490, told.Keys["sick"].Tokens)
 	})
 }
@@ -92,11 +92,11 @@ func TestStats(t *testing.T) {
 func TestStatsOfWhatIsNotSent(t *testing.T) {
 	s := Adaptive()
 	s.Limiter.update(s.Limiter.clock(), true)
-	s.MaxAdmitWait = 1
+	s.MaxLimiterWait = 1
 	transport := &Transport{Base: script(status(200)), Strategy: s}
 	transport.Stats()
 	_, err := get(t.Context(), transport)
-	require.ErrorIs(t, err, WaitOverCap)
+	require.ErrorIs(t, err, ErrWaitOverCap)
 	stats := statsByKey(transport)
 	require.Equal(t, Stats{Requests: 1, GivenUp: map[Reason]int64{WaitOverCap: 1}}, stats[""].Stats)
 	require.True(t, stats[""].Limiter.Enabled)

@@ -70,7 +70,7 @@ type Transport struct {
 	// call. To read the body it uses Request.GetBody; if it replaces Body, it
 	// replaces GetBody too. It sees each hop of a redirect: look at the host
 	// before adding a secret.
-	Prepare func(*http.Request, Prep) error
+	Prepare func(*http.Request, PrepareInfo) error
 
 	// Observe is told of each attempt; see Event. It is called in the
 	// request's goroutine, which it delays, and if it panics, so does RoundTrip.
@@ -88,8 +88,8 @@ type Transport struct {
 	total    counters
 }
 
-// Prep tells Prepare about the attempt it prepares.
-type Prep struct {
+// PrepareInfo tells Prepare about the attempt it prepares.
+type PrepareInfo struct {
 	// Number is 1 for the first attempt.
 	Number int
 	// Skew is how far the server's clock is ahead of ours: sign with
@@ -173,7 +173,7 @@ type call struct {
 	limiter *Limiter
 	entry   *entry
 	trace   *Trace
-	trip    *[]Event
+	record  *[]Event
 	replay  *replay       // nil if the body is none or can be reopened
 	body    io.ReadCloser // opened for the coming attempt, not yet handed to the base
 
@@ -182,13 +182,13 @@ type call struct {
 	maxAttempts int
 
 	// The attempt under way or just judged.
-	attempt   Attempt // its Number is how many were sent
-	paid      bool    // the limiter was paid for it, and it is not sent yet
-	cost      int     // what the quota paid for it
-	spent     bool    // it was sent
-	tokens    int     // what the quota had before
-	signed    time.Duration
-	admitWait time.Duration
+	attempt     Attempt // its Number is how many were sent
+	paid        bool    // the limiter was paid for it, and it is not sent yet
+	cost        int     // what the quota paid for it
+	spent       bool    // it was sent
+	tokens      int     // what the quota had before
+	signed      time.Duration
+	limiterWait time.Duration
 	// An error may be that of the request's body, or nothing is known of that.
 	bodyFailed, bodyUnknown bool
 	verdict                 verdict
@@ -237,7 +237,7 @@ func (c *call) resolve() error {
 		c.body = nil
 	}
 	if c.trace != nil {
-		c.trip = c.trace.begin()
+		c.record = c.trace.begin()
 	}
 	c.limiter = c.policy.limiter
 	c.clocked = c.t.clocked || c.trace != nil || c.limiter != c.policy.Limiter
