@@ -84,8 +84,8 @@ func (c *call) failure(err error, last failure) *Error {
 		Attempts: c.attempt.Number, Reason: c.reason, Err: err,
 		Last: last.err, Status: last.status, Code: last.code,
 	}
-	if c.reason == Cancelled {
-		e.Err, e.ctxErr = cancellation(c.attempt.Request), c.ctx.Err()
+	if cause := cancellation(c.attempt.Request); c.reason == Cancelled && cause != nil {
+		e.Err, e.ctxErr = cause, c.ctx.Err()
 	}
 	return e
 }
