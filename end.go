@@ -105,9 +105,9 @@ func (c *call) failure(err error, last failure) *Error {
 		Attempts: c.attempt.Number, Reason: c.reason, Err: err,
 		Last: last.err, Status: last.status, Code: last.code,
 	}
-	switch {
-	case c.reason == Cancelled:
-		e.Err, e.ctxErr = cancellation(c.attempt.Request), c.ctx.Err()
+	switch cause := cancellation(c.attempt.Request); {
+	case c.reason == Cancelled && cause != nil:
+		e.Err, e.ctxErr = cause, c.ctx.Err()
 	case !c.tellsEnd(err):
 		e.Err, e.ctxErr = fmt.Errorf("%w; %w", err, context.Cause(c.ctx)), c.ctx.Err()
 	}

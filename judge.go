@@ -20,7 +20,7 @@ func (c *call) judge() (retry bool) {
 		if a.Done.IsZero() {
 			a.Done = time.Now()
 		}
-		if a.Err != nil && cancellation(a.Request) != nil {
+		if a.Err != nil && (cancellation(a.Request) != nil || cancelRequested(a.Err)) {
 			if c.limiter != nil {
 				c.limiter.count(c.limiter.clock()) // it was sent, and says nothing about the server
 			}

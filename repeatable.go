@@ -61,8 +61,7 @@ func unprocessed(a Attempt, class Class, byCode, bodysOwn bool) bool {
 func handshakeFailed(err error) bool {
 	var op *net.OpError
 	if errors.As(err, &op) && (op.Op == "remote error" || op.Op == "local error") {
-		alert := reflect.ValueOf(op.Err)
-		return alert.Kind() == reflect.Uint8 && slices.Contains(handshakeAlerts, uint8(alert.Uint()))
+		return slices.Contains(handshakeAlerts, alertOf(op))
 	}
 	for ; err != nil; err = errors.Unwrap(err) {
 		if t, ok := err.(interface{ Timeout() bool }); ok && t.Timeout() &&
@@ -71,6 +70,14 @@ func handshakeFailed(err error) bool {
 		}
 	}
 	return false
+}
+
+// alertOf is the TLS alert that op tells of, or 0, which ends no handshake.
+func alertOf(op *net.OpError) uint8 {
+	if alert := reflect.ValueOf(op.Err); alert.Kind() == reflect.Uint8 {
+		return uint8(alert.Uint())
+	}
+	return 0
 }
 
 // handshakeAlerts are the alerts of RFC 8446 6.2 that only a handshake sends.

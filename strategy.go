@@ -263,8 +263,13 @@ func (s *Strategy) costOf(a *Attempt, c Class) int {
 }
 
 func isTimeout(err error) bool {
-	var timeout interface{ Timeout() bool }
-	return errors.As(err, &timeout) && timeout.Timeout()
+	if own, ok := err.(*Error); ok {
+		return own.Timeout() // whatever failed before
+	}
+	return anyOf(err, func(err error) bool { // a url.Error knows only what it wraps itself
+		timeout, ok := err.(interface{ Timeout() bool })
+		return ok && timeout.Timeout()
+	})
 }
 
 // take asks the quota to pay for a retry. It is the last question before one.

@@ -305,7 +305,7 @@ func TestServicesMakeSense(t *testing.T) {
 			require.Implements(t, (*fmt.Stringer)(nil), part, table.name)
 		}
 	}
-	require.Contains(t, services.Okta().String(), "Wait: X-Rate-Limit-Reset (seconds since 1970) + 1s, with status [429]\n")
+	require.Contains(t, services.Okta().String(), "Hint: X-Rate-Limit-Reset (seconds since 1970) + 1s, with status [429]\n")
 	require.Contains(t, services.Linode().String(), "Classifier: permanent: status [503] and header X-Maintenance-Mode\n")
 }
 
