@@ -7,8 +7,10 @@ import (
 	"io/fs"
 	"net/http"
 	"os"
+	"runtime"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -18,7 +20,15 @@ const defaultReplayBuffer = 1 << 20 // see Transport.ReplayBuffer
 // an attempt failed may still take, before the body counts as blocked. It is
 // the time net/http gives a write to finish before it drops a connection
 // (maxWriteWaitBeforeConnReuse).
-const sourceGrace = 50 * time.Millisecond
+//
+// It passes in steps, after each of which everything that is ready to run gets
+// its turn: a Read that needs only the processor is not taken for a blocked one,
+// however busy the machine is.
+const (
+	sourceGrace = graceSteps * graceStep
+	graceSteps  = 10
+	graceStep   = 5 * time.Millisecond
+)
 
 var (
 	errBodyOver    = errors.New("retrip: read of a request body whose attempt is over")
@@ -58,6 +68,7 @@ type replay struct {
 	closed  chan struct{}  // made when src is being closed, and closed when it is
 
 	reading bool          // a Read of src is under way
+	begun   atomic.Bool   // or about to be, until this is true
 	end     error         // how src ended, or nil
 	changed chan struct{} // closed at the next change of anything here, if someone waits
 
@@ -204,9 +215,37 @@ func (b *attemptBody) forgotten() bool {
 }
 
 // hold reports why the body can't be sent again, or nil, and stops its source
-// from being read on until fence or finish. If the answer hangs on a Read under
-// way, it also returns what will be closed at the next change.
-func (r *replay) hold() (pending <-chan struct{}, obstacle error) {
+// from being read on until fence or finish. A Read under way gets its grace,
+// which the end of the caller's context or cancel cuts short.
+func (r *replay) hold(cancel <-chan struct{}) error {
+	pending, obstacle := r.tryHold()
+	if pending == nil {
+		return obstacle
+	}
+	step := time.NewTimer(graceStep)
+	defer step.Stop()
+	for left := graceSteps; pending != nil && left > 0; {
+		select {
+		case <-pending:
+		case <-r.ctx.Done():
+			return obstacle
+		case <-cancel:
+			return obstacle
+		case <-step.C:
+			runtime.Gosched() // lets a late Read run
+			if r.begun.Load() && !r.inMemory {
+				left--
+			}
+			step.Reset(graceStep)
+		}
+		pending, obstacle = r.tryHold()
+	}
+	return obstacle
+}
+
+// tryHold also returns, if the answer hangs on a Read under way, what will be
+// closed at the next change.
+func (r *replay) tryHold() (pending <-chan struct{}, obstacle error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if obstacle = r.obstacle(); obstacle != nil {

@@ -1206,3 +1206,64 @@ func TestPanicsOfTheUsersFunctions(t *testing.T) {
 		})
 	}
 }
+
+// A Read that is late because the processor is busy is not a blocked one.
+func TestReadThatWaitsForTheProcessorIsReplayed(t *testing.T) {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
+	var busy atomic.Bool
+	var reading, reads = make(chan struct{}), 0
+	source := readerFunc(func(p []byte) (int, error) {
+		if reads++; reads > 1 {
+			return 0, io.EOF
+		}
+		busy.Store(true)
+		for range 12 { // each of them runs for 10 ms before the next
+			go func() {
+				for busy.Load() {
+				}
+			}()
+		}
+		close(reading)
+		runtime.Gosched() // as any Read may, at any point
+		return copy(p, "body"), nil
+	})
+	attempts := 0
+	base := roundTripFunc(func(req *http.Request) (*http.Response, error) {
+		if attempts++; attempts == 1 {
+			go func() { _, _ = io.Copy(io.Discard, req.Body) }()
+			<-reading
+			return status(503)(req)
+		}
+		busy.Store(false)
+		body, err := io.ReadAll(req.Body)
+		require.NoError(t, err)
+		require.Equal(t, "body", string(body))
+		_ = req.Body.Close()
+		return status(200)(req)
+	})
+	resp, err := (&Transport{Base: base, Strategy: noWait()}).RoundTrip(newRequest(t, "PUT", source))
+	busy.Store(false)
+	require.NoError(t, err)
+	require.Equal(t, 200, resp.StatusCode)
+}
+
+// A part of what is in memory can't fail either: a dial error is not its own.
+func TestPartOfMemoryIsInMemory(t *testing.T) {
+	for name, source := range map[string]io.Reader{
+		"all":  strings.NewReader("body"),
+		"part": io.LimitReader(strings.NewReader("body"), 3),
+	} {
+		calls := 0
+		req := newRequest(t, "POST", nil)
+		req.Body = io.NopCloser(source)
+		req.GetBody = func() (io.ReadCloser, error) { return http.NoBody, nil }
+		resp, err := (&Transport{Strategy: noWait(), Base: roundTripFunc(func(req *http.Request) (*http.Response, error) {
+			if calls++; calls == 1 {
+				return nil, &net.OpError{Op: "dial", Err: io.ErrNoProgress}
+			}
+			return status(200)(req)
+		})}).RoundTrip(req)
+		require.NoError(t, err, name)
+		require.Equal(t, 200, resp.StatusCode)
+	}
+}

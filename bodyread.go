@@ -131,6 +131,7 @@ func (b *attemptBody) startReading(want int) error {
 		into = r.tail(want)
 	}
 	r.reading = true
+	r.begun.Store(false)
 	if !r.inMemory {
 		go r.readSource(into, keep, b)
 		return nil
@@ -167,6 +168,7 @@ var errSourceQuit = errors.New("retrip: the request body's Read ended its gorout
 func (r *replay) readSource(into []byte, keep bool, b *attemptBody) {
 	n, err := 0, errSourceQuit // unless Read returns
 	defer func() { r.read(into, n, err, keep, b) }()
+	r.begun.Store(true)
 	n, err = readChecked(r.src, into)
 }
 

@@ -302,10 +302,6 @@ func meet(t *testing.T, f fault, m method, b bodyKind, p *http.Protocols, secure
 	allowed := []outcome{predict(f, m, b, f.takes != nothing)}
 	if f.takes == some || f.slow {
 		allowed = append(allowed, predict(f, m, b, false))
-		if b.opaque { // a Read of it may be under way, for longer than sourceGrace where the machine is busy
-			b.over = true
-			allowed = append(allowed, predict(f, m, b, true))
-		}
 	}
 	if f.slow && m.safe { // the attempts after the first may take too long as well
 		allowed = append(allowed, outcome{200, 3, 0}, outcome{0, 3, AttemptsExhausted})

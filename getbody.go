@@ -97,13 +97,18 @@ func reopen(req *http.Request) (io.ReadCloser, error) {
 }
 
 // isInMemory reports whether a body is one of those whose Read can't fail, as
-// http.NewRequest makes them of a bytes.Reader, bytes.Buffer or strings.Reader.
+// http.NewRequest makes them of a bytes.Reader, bytes.Buffer or strings.Reader,
+// or of a part of one.
 func isInMemory(body io.ReadCloser) bool {
 	v := reflect.ValueOf(body)
 	if v.Kind() != reflect.Struct || v.Type().PkgPath() != "io" || v.NumField() != 1 {
 		return false // not an io.NopCloser
 	}
-	switch v.Field(0).Interface().(type) {
+	r := v.Field(0).Interface()
+	if part, ok := r.(*io.LimitedReader); ok && part != nil {
+		r = part.R
+	}
+	switch r.(type) {
 	case *bytes.Reader, *bytes.Buffer, *strings.Reader:
 		return true
 	}

@@ -136,23 +136,14 @@ func (c *call) repeatable() bool {
 }
 
 // holdBody reports whether the body can be sent again, and stops the attempt
-// from reading on in it until that is decided. A Read of the caller's body that
-// is under way gets a moment to finish.
+// from reading on in it until that is decided.
 func (c *call) holdBody() bool {
 	req := c.attempt.Request
 	if c.replay == nil {
 		return !hasBody(req) || req.GetBody != nil
 	}
-	pending, err := c.replay.hold()
-	end := time.Now().Add(sourceGrace)
-	for left := sourceGrace; pending != nil && left > 0; left = time.Until(end) {
-		if pause(req, left, pending) != nil {
-			break
-		}
-		pending, err = c.replay.hold()
-	}
-	c.obstacle = err
-	return err == nil
+	c.obstacle = c.replay.hold(cancelled(req))
+	return c.obstacle == nil
 }
 
 // reopenBody calls GetBody while there is still an answer to fall back on.

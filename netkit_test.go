@@ -173,7 +173,6 @@ type bodyKind struct {
 	name    string
 	content []byte
 	open    opener
-	opaque  bool // can't be reopened
 	over    bool // and is longer than the ReplayBuffer
 	// The user's own GetBody gives bodies whose Read may fail with any error,
 	// also one that looks like the network's, so that no error is a proof.
@@ -203,9 +202,9 @@ var bodyKinds = []bodyKind{
 	{name: "own GetBody", content: large, open: reopenedBody, suspect: true},
 	{name: "file", content: large, open: fileBody(0)},
 	{name: "positioned file", content: large, open: fileBody(12_345)},
-	{name: "small opaque", content: small, open: opaqueBody, opaque: true},
-	{name: "in memory without GetBody", content: small, open: bareMemoryBody, opaque: true},
-	{name: "large opaque", content: large, open: opaqueBody, opaque: true, over: true},
+	{name: "small opaque", content: small, open: opaqueBody},
+	{name: "in memory without GetBody", content: small, open: bareMemoryBody},
+	{name: "large opaque", content: large, open: opaqueBody, over: true},
 }
 
 func noBody(*testing.T, *http.Request, []byte) func() bool { return func() bool { return true } }
