@@ -25,6 +25,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/retrip-go/retrip/internal/replay"
 	"github.com/stretchr/testify/require"
 )
 
@@ -120,7 +121,7 @@ func TestFenceKeepsAnOldAttemptOut(t *testing.T) {
 		}
 		n, err := old.Read(make([]byte, 3))
 		require.Zero(t, n)
-		require.Equal(t, errBodyOver, err)
+		require.Equal(t, replay.ErrOver, err)
 		body, err := io.ReadAll(req.Body)
 		require.NoError(t, err)
 		require.Equal(t, "0123456789", string(body))
@@ -242,7 +243,7 @@ func TestBodyBeyondTheBufferIsSentOnce(t *testing.T) {
 		}
 		if tt.sent == 1 {
 			require.Equal(t, BodyNotReplayable, trace.Requests()[0][0].Reason)
-			require.ErrorIs(t, trace.Requests()[0][0].Err, errTooLong)
+			require.ErrorIs(t, trace.Requests()[0][0].Err, replay.ErrTooLong)
 		}
 	}
 }
@@ -281,7 +282,7 @@ func TestFileThatChanged(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, 503, resp.StatusCode)
 	require.Equal(t, BodyNotReplayable, trace.Requests()[0][0].Reason)
-	require.ErrorIs(t, trace.Requests()[0][0].Err, errFileChanged)
+	require.ErrorIs(t, trace.Requests()[0][0].Err, replay.ErrFileChanged)
 	require.ErrorIs(t, f.Close(), os.ErrClosed)
 }
 
@@ -355,7 +356,7 @@ func TestCapturedBodyHasGetBody(t *testing.T) {
 			require.NoError(t, err)
 			again, err := req.GetBody()
 			if !kept {
-				require.Equal(t, errTooLong, err)
+				require.Equal(t, replay.ErrTooLong, err)
 				return status(200)(req)
 			}
 			require.NoError(t, err)
@@ -607,7 +608,7 @@ func TestPrepareMayReadTheBody(t *testing.T) {
 		body := opaque(content)
 		_, err := (&Transport{Base: base, Prepare: hashBody, ReplayBuffer: 9}).RoundTrip(newRequest(t, "PUT", body))
 		require.ErrorIs(t, err, ErrPrepareFailed)
-		require.ErrorIs(t, err, errTooLong)
+		require.ErrorIs(t, err, replay.ErrTooLong)
 		require.Empty(t, base.sent())
 		require.Equal(t, 1, body.closes())
 	})
@@ -624,7 +625,7 @@ func TestForgottenCopy(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, 1, body.closes())
 	_, err = forgotten.Read(make([]byte, 1))
-	require.Equal(t, errBodyOver, err)
+	require.Equal(t, replay.ErrOver, err)
 }
 
 // A copy that is left unread, or fails for being too long, does not harm the
@@ -637,12 +638,12 @@ func TestCopiesAreIndependent(t *testing.T) {
 		greedy, err := req.GetBody()
 		require.NoError(t, err)
 		_, err = io.Copy(io.Discard, greedy)
-		require.ErrorIs(t, err, errTooLong)
+		require.ErrorIs(t, err, replay.ErrTooLong)
 		body, err := io.ReadAll(req.Body)
 		require.NoError(t, err)
 		require.True(t, string(body) == content)
 		_, err = unread.Read(make([]byte, 1))
-		require.ErrorIs(t, err, errTooLong)
+		require.ErrorIs(t, err, replay.ErrTooLong)
 		require.NoError(t, req.Body.Close())
 		require.NoError(t, unread.Close())
 		require.NoError(t, greedy.Close())
@@ -666,7 +667,7 @@ func TestStaleGetBody(t *testing.T) {
 		_, err := io.ReadFull(req.Body, make([]byte, 2))
 		require.NoError(t, err)
 		_, err = stale()
-		require.Equal(t, errBodyOver, err)
+		require.Equal(t, replay.ErrOver, err)
 		rest, err := io.ReadAll(req.Body)
 		require.NoError(t, err)
 		require.Equal(t, "llo", string(rest))

@@ -106,39 +106,47 @@ func (t *Trace) add(record *[]Event, e Event) {
 	*record = append(*record, e)
 }
 
-// observe tells who wants to know. sent says that an attempt was, and final that
-// none will be.
-func (c *call) observe(sent, final bool) {
-	a := &c.attempt
-	if c.t.counting.Load() {
-		c.t.count(c.entry, tally{sent, final, a.Number > 1, c.verdict.class == Throttled, c.reason})
+// observe tells of an attempt that was sent and of what follows from it.
+func (r *route) observe(o *outcome, v verdict, d *decision) {
+	final := v.class == Success || d.reason != 0
+	if r.t.counting.Load() {
+		r.t.count(r.entry, tally{true, final, o.Number > 1, v.class == Throttled, d.reason})
 	}
-	if !c.observed() {
-		return
-	}
-	e := Event{
-		Request: a.Request, Attempt: a.Number, OuterAttempt: outerAttempt(a.Request), Class: c.verdict.class, Code: c.code(), Err: cmp.Or(a.Err, c.obstacle),
-		Reason: c.reason, Final: final, Wait: c.delay, WaitFrom: c.from, LimiterWait: c.limiterWait,
-		Key: c.entry.key, TokensBefore: c.tokens, Tokens: c.policy.tokens(), Sent: a.Sent, Done: a.Done, Elapsed: time.Since(c.begun),
-	}
-	if a.Response != nil {
-		e.Status = a.Response.StatusCode
-	}
-	if c.record != nil {
-		c.trace.add(c.record, e)
-	}
-	if c.t.Observe != nil {
-		c.t.Observe(e)
+	if r.observed() {
+		r.emit(o, d, Event{
+			Class: v.class, Code: o.knownCode(v), Err: cmp.Or(o.Err, d.obstacle), Final: final,
+			LimiterWait: o.limiterWait, Sent: o.Sent, Done: o.Done,
+		}, o.Response)
 	}
 }
 
-// observed reports whether somebody wants to know.
-func (c *call) observed() bool { return c.t.Observe != nil || c.record != nil }
-
-// code is the attempt's error code if a classifier lists it.
-func (c *call) code() string {
-	if c.verdict.byCode {
-		return c.attempt.Code
+// observeStop tells of a request that ends before its next attempt is sent, with
+// the response that the caller gets, or with an error.
+func (r *route) observeStop(o *outcome, d decision, resp *http.Response, err error) {
+	if r.t.counting.Load() {
+		r.t.count(r.entry, tally{final: true, retried: o.Number > 1, reason: d.reason})
 	}
-	return ""
+	if r.observed() {
+		r.emit(o, &d, Event{Err: err, Final: true}, resp)
+	}
 }
+
+// emit completes the event and hands it to the observer and the trace.
+func (r *route) emit(o *outcome, d *decision, e Event, resp *http.Response) {
+	e.Request, e.Key, e.Attempt, e.OuterAttempt = r.req, r.entry.key, o.Number, outerAttempt(r.req)
+	e.Reason, e.Wait, e.WaitFrom = d.reason, d.wait, d.from
+	e.TokensBefore, e.Tokens = o.tokens, r.policy.tokens()
+	e.Elapsed = time.Since(r.begun)
+	if resp != nil {
+		e.Status = resp.StatusCode
+	}
+	if r.record != nil {
+		r.trace.add(r.record, e)
+	}
+	if r.t.Observe != nil {
+		r.t.Observe(e)
+	}
+}
+
+// observed reports whether there is an observer or a trace.
+func (r *route) observed() bool { return r.t.Observe != nil || r.record != nil }

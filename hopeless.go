@@ -10,6 +10,8 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+
+	"github.com/retrip-go/retrip/internal/replay"
 )
 
 // transportErrors takes every error of the base for transient except those
@@ -67,7 +69,7 @@ func malformed(err error) bool {
 		network  net.UnknownNetworkError
 		address  *net.AddrError
 		contract *baseError
-		length   *bodyLengthError
+		length   *replay.LengthError
 	)
 	return errors.As(err, &network) || errors.As(err, &address) ||
 		errors.As(err, &contract) || errors.As(err, &length) || says(err, malformedTexts[:])

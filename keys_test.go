@@ -182,8 +182,8 @@ func TestKeysAreBounded(t *testing.T) {
 	require.Equal(t, 8, chained(transport))
 }
 
-// kept reports whether a key has an entry, without using it.
-func kept(t *Transport, key string) bool {
+// keptKeys reports whether a key has an entry, without using it.
+func keptKeys(t *Transport, key string) bool {
 	return slices.ContainsFunc(t.keys.ring, func(e *entry) bool { return e.key == key })
 }
 
@@ -287,10 +287,10 @@ func TestMeasuredSkewAndRoom(t *testing.T) {
 	}
 	for i := range 10 {
 		send(t, transport, fmt.Sprintf("https://right%d", i))
-		require.True(t, kept(transport, fmt.Sprintf("right%d", i)), "the last one made room")
+		require.True(t, keptKeys(transport, fmt.Sprintf("right%d", i)), "the last one made room")
 	}
 	for i := range 3 {
-		require.True(t, kept(transport, fmt.Sprintf("wrong%d", i)), "what was learnt of its clock is kept")
+		require.True(t, keptKeys(transport, fmt.Sprintf("wrong%d", i)), "what was learnt of its clock is keptKeys")
 	}
 	send(t, transport, "https://wrong3")
 	send(t, transport, "https://wrong4") // no room: it shares what has no clock
@@ -362,7 +362,7 @@ func TestKeysHaveOneEntry(t *testing.T) {
 
 // Ten thousand invented hosts at the default bound: the sick host keeps its
 // empty quota, the flood has what the table has room for and one quota more,
-// and what is kept of it all stays small.
+// and what is keptKeys of it all stays small.
 func TestFloodOfHostsAtTheDefaultBound(t *testing.T) {
 	const hosts = 10_000
 	attempts := 0
@@ -434,7 +434,7 @@ func TestThrottledHostIsNotForgotten(t *testing.T) {
 	})
 }
 
-// What is kept is bounded in bytes as well: a host may be as long as whoever
+// What is keptKeys is bounded in bytes as well: a host may be as long as whoever
 // invented it likes.
 func TestLongKeysAreShared(t *testing.T) {
 	transport := &Transport{Base: script(status(200))}

@@ -135,14 +135,9 @@ func describe(part any) string {
 
 // A policy is a strategy that was looked at before its first use.
 type policy struct {
-	// Nothing but a Bucket and a Limiter cares for a success, which are here at
-	// hand, each perhaps nil; and if xml, S3Errors for one in XML.
-	plain, xml bool
-	bucket     *Bucket
-	limiter    *Limiter
-
 	*Strategy
-	err error // why it can't be used, or nil
+	err     error    // why it can't be used, or nil
+	limiter *Limiter // unless each request has one of its own
 	// The classifiers that may have an opinion on a response below status 400:
 	// usually none, so that a success costs no questions.
 	onSuccess []Classifier
@@ -162,9 +157,6 @@ func newPolicy(s *Strategy, name string) policy {
 	if l := s.Limiter; l != nil && !l.perRequest {
 		p.limiter = l
 	}
-	p.bucket, p.plain = s.Quota.(*Bucket)
-	p.xml = len(p.onSuccess) == 1 && p.onSuccess[0] == Classifier(s3Errors{})
-	p.plain = (p.plain || s.Quota == nil) && (p.xml || len(p.onSuccess) == 0) && p.limiter == s.Limiter
 	return p
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"unsafe"
@@ -18,7 +19,7 @@ type overrides struct {
 	trace       *Trace
 	noAttempts  error // why maxAttempts can't be used, or nil
 
-	retried *sign // of a transport further out
+	mark *mark // of the retry that a transport further out is making
 }
 
 type overridesKey struct{}
@@ -63,34 +64,34 @@ func WithMaxAttempts(ctx context.Context, n int) context.Context {
 	})
 }
 
-// A resent request is a copy to send again, in one piece of memory with its
+// A retried request is a copy to send again, in one piece of memory with its
 // context.
-type resent struct {
+type retried struct {
 	http.Request
 	context markedContext
 }
 
-// A sign tells transports further in which request is being retried, once it is
+// A mark tells transports further in which request is being retried, once it is
 // shown. It keeps no pointer to the request: a dial may go on with its context
 // when the caller has it back.
-type sign struct {
+type mark struct {
 	method, host, path, query string
 	shown                     atomic.Bool // when the others are written
 }
 
-func (s *sign) show(req *http.Request) {
+func (m *mark) show(req *http.Request) {
 	if req.URL == nil {
 		return // Prepare's doing, and an error of the base
 	}
-	s.method, s.host, s.path, s.query = req.Method, req.URL.Host, req.URL.Path, req.URL.RawQuery
-	s.shown.Store(true)
+	m.method, m.host, m.path, m.query = req.Method, req.URL.Host, req.URL.Path, req.URL.RawQuery
+	m.shown.Store(true)
 }
 
-// A markedContext carries a sign. (It does the work of context.WithValue.)
+// A markedContext carries a mark. (It does the work of context.WithValue.)
 type markedContext struct {
 	context.Context
 	overrides
-	sign sign
+	mark mark
 }
 
 func (m *markedContext) of(ctx context.Context) *markedContext {
@@ -98,7 +99,7 @@ func (m *markedContext) of(ctx context.Context) *markedContext {
 	if before := overridesOf(ctx); before != nil {
 		m.overrides = *before
 	}
-	m.retried = &m.sign
+	m.overrides.mark = &m.mark
 	return m
 }
 
@@ -114,17 +115,54 @@ func (m *markedContext) Value(key any) any {
 // perhaps changed by a layer in between: a copy of it, or a new request for the
 // same URL. A token fetch that shares the context is a different request.
 func (o *overrides) isRetry(req *http.Request) bool {
-	s := o.retried
-	return s != nil && s.shown.Load() && s.method == req.Method && (isCopyOfRetry(req) ||
-		s.host == req.URL.Host && s.path == req.URL.Path && s.query == req.URL.RawQuery)
+	m := o.mark
+	return m != nil && m.shown.Load() && m.method == req.Method && (isCopyOfRetry(req) ||
+		m.host == req.URL.Host && m.path == req.URL.Path && m.query == req.URL.RawQuery)
 }
 
-// retryProto is the Proto of a request that is sent again. Clients ignore Proto,
+// retriedProto is the Proto of a request that is sent again. Clients ignore Proto,
 // and every copy of a request keeps it. So this string, which differs from those of
 // other requests in nothing but its place in memory, marks the copies that a
 // layer makes to change host, path, query or headers.
-var retryProto = strings.Clone("HTTP/1.1")
+var retriedProto = strings.Clone("HTTP/1.1")
 
 func isCopyOfRetry(req *http.Request) bool {
-	return req.Proto != "" && unsafe.StringData(req.Proto) == unsafe.StringData(retryProto)
+	return req.Proto != "" && unsafe.StringData(req.Proto) == unsafe.StringData(retriedProto)
+}
+
+// outerAttempt is the number of the attempt that a retrier further out says
+// the request is of, or 0 if none says so; if several say so, the highest. An
+// SDK, a proxy or a mesh tells it in a header of its own; what does not look
+// like such a number is ignored.
+func outerAttempt(req *http.Request) (number int) {
+	if value := headerValue(req.Header, "Amz-Sdk-Request"); value != "" { // AWS SDKs: "attempt=2; max=3"
+		for parameter := range strings.SplitSeq(value, ";") {
+			if n, ok := strings.CutPrefix(strings.TrimSpace(parameter), "attempt="); ok {
+				number = attemptNumber(n, 0)
+			}
+		}
+	}
+	for _, h := range [...]struct {
+		name   string
+		before int // attempts before the one that is numbered 0
+	}{
+		{"X-Stainless-Retry-Count", 1},    // the SDKs of OpenAI, Anthropic and Cloudflare
+		{"X-Envoy-Attempt-Count", 0},      // Envoy, and meshes made of it
+		{"Retry-Attempt", 1},              // Microsoft's Kiota
+		{"Grpc-Previous-Rpc-Attempts", 1}, // gRPC
+	} {
+		if value := headerValue(req.Header, h.name); value != "" {
+			number = max(number, attemptNumber(value, h.before))
+		}
+	}
+	return number
+}
+
+func attemptNumber(s string, before int) int {
+	const unlikely = 1000
+	n, err := strconv.ParseUint(s, 10, 16)
+	if err != nil || n > unlikely {
+		return 0
+	}
+	return int(n) + before
 }

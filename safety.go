@@ -1,12 +1,16 @@
 package retrip
 
 import (
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"net"
 	"net/http"
 	"reflect"
 	"slices"
+	"strings"
+
+	"github.com/retrip-go/retrip/internal/replay"
 )
 
 // repeatable reports whether a request may be sent twice although the first
@@ -28,30 +32,28 @@ func repeatable(req *http.Request) bool {
 }
 
 // unprocessed reports whether the outcome proves that the server did nothing:
-// then any request may be sent again. byCode tells that an error code decided,
-// and bodysOwn that an error may have come out of the body that was sent, where
-// it says nothing about this server.
-func unprocessed(a Attempt, class Class, byCode, bodysOwn bool) bool {
-	if a.Response != nil {
-		switch a.Response.StatusCode {
+// then any request may be sent again.
+func unprocessed(o *outcome, v verdict) bool {
+	if o.Response != nil {
+		switch o.Response.StatusCode {
 		case http.StatusTooEarly, http.StatusTooManyRequests:
 			return true
 		}
-		return class == ClockSkewed || class == Throttled && (byCode || a.Response.StatusCode/100 == 4)
+		return v.class == ClockSkewed || v.class == Throttled && (v.byCode || o.Response.StatusCode/100 == 4)
 	}
 	var (
 		op     *net.OpError
 		stream http2StreamError
 	)
 	switch {
-	case bodysOwn:
-		return false
-	case errors.As(a.Err, &op) && (op.Op == "dial" || op.Op == "proxyconnect"):
+	case o.body != replay.Fine:
+		return false // the error may be the body's own, and says nothing about this server
+	case errors.As(o.Err, &op) && (op.Op == "dial" || op.Op == "proxyconnect"):
 		return true // no connection, so no request
-	case errors.As(a.Err, &stream) && stream.Code == refusedStream:
+	case errors.As(o.Err, &stream) && stream.Code == refusedStream:
 		return true // RFC 9113 8.7: refused before any processing
 	}
-	return handshakeFailed(a.Err)
+	return handshakeFailed(o.Err)
 }
 
 // handshakeFailed reports whether a TLS handshake broke off. The types that
@@ -104,4 +106,72 @@ const refusedStream = 0x7 // RFC 9113 section 7
 
 func (e http2StreamError) Error() string {
 	return fmt.Sprintf("HTTP/2 stream %d: error %d", e.StreamID, e.Code)
+}
+
+// WithIdempotencyKey returns a RoundTripper that gives each POST, PATCH or
+// other request that is not idempotent an Idempotency-Key, and hands it on to
+// next: put it around a Transport, which then retries such requests, with the
+// same key each time. The key is random (128 bits). A request that has a key,
+// or another of the marks that make it repeatable, stays as it is.
+//
+// Only requests to the hosts get one, which are named as HostKey does: those
+// whose service honours keys (api.stripe.com, for example). A host that a
+// redirect leads to is looked at anew, so no other ever sees a key. A nil next
+// is a Transport with its defaults. Without hosts, RoundTrip returns an error
+// and sends nothing.
+func WithIdempotencyKey(next http.RoundTripper, hosts ...string) http.RoundTripper {
+	if next == nil {
+		next = new(Transport)
+	}
+	kept := make([]string, len(hosts))
+	for i, host := range hosts {
+		kept[i] = strings.Clone(host) // perhaps a piece of a long text
+	}
+	return &keyGiver{next, kept}
+}
+
+type keyGiver struct {
+	next  http.RoundTripper
+	hosts []string
+}
+
+func (k *keyGiver) RoundTrip(req *http.Request) (*http.Response, error) {
+	if len(k.hosts) == 0 {
+		if req != nil && req.Body != nil {
+			replay.Close(req.Body)
+		}
+		return nil, errors.New("retrip: WithIdempotencyKey got no hosts: name those whose service honours the key")
+	}
+	if req == nil || req.URL == nil || req.Header == nil || req.Method == http.MethodConnect ||
+		repeatable(req) || hasKey(req.Header) || !slices.Contains(k.hosts, HostKey(req)) {
+		return k.next.RoundTrip(req)
+	}
+	out := req.WithContext(req.Context())
+	out.Header = req.Header.Clone()
+	out.Header.Set("Idempotency-Key", rand.Text())
+	resp, err := k.next.RoundTrip(out)
+	if resp != nil && resp.Request == out {
+		resp.Request = req
+	}
+	return resp, err
+}
+
+// hasKey also sees a key whose name is not in canonical form.
+func hasKey(h http.Header) bool {
+	for name := range h {
+		if strings.EqualFold(name, "Idempotency-Key") || strings.EqualFold(name, "X-Idempotency-Key") {
+			return true
+		}
+	}
+	return false
+}
+
+// Unwrap returns next.
+func (k *keyGiver) Unwrap() http.RoundTripper { return k.next }
+
+// CloseIdleConnections closes those of next, if it knows how to.
+func (k *keyGiver) CloseIdleConnections() {
+	if next, ok := k.next.(interface{ CloseIdleConnections() }); ok {
+		next.CloseIdleConnections()
+	}
 }
