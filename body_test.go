@@ -26,6 +26,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/retrip-go/retrip/internal/replay"
 )
 
 func TestBodyIsSentAgainWhole(t *testing.T) {
@@ -120,7 +122,7 @@ func TestFenceKeepsAnOldAttemptOut(t *testing.T) {
 		}
 		n, err := old.Read(make([]byte, 3))
 		require.Zero(t, n)
-		require.Equal(t, errBodyOver, err)
+		require.Equal(t, replay.ErrOver, err)
 		body, err := io.ReadAll(req.Body)
 		require.NoError(t, err)
 		require.Equal(t, "0123456789", string(body))
@@ -182,7 +184,7 @@ func TestBlockedSourceIsNotReplayable(t *testing.T) {
 		resp, err := (&Transport{Base: base}).RoundTrip(newRequest(t, "PUT", r).WithContext(ctx))
 		require.NoError(t, err)
 		require.Equal(t, 503, resp.StatusCode)
-		require.Equal(t, sourceGrace, time.Since(start))
+		require.Equal(t, replay.Grace, time.Since(start))
 		require.Equal(t, BodyNotReplayable, trace.Trips()[0][0].Reason)
 		_, err = w.Write([]byte("still being read")) // the stream goes on under the early answer
 		require.NoError(t, err)
@@ -215,7 +217,7 @@ func TestEndOfContextEndsABlockedSource(t *testing.T) {
 				start := time.Now()
 				_, err := transport.RoundTrip(newRequest(t, "PUT", source).WithContext(ctx))
 				require.Error(t, err)
-				require.LessOrEqual(t, time.Since(start), time.Second+sourceGrace)
+				require.LessOrEqual(t, time.Since(start), time.Second+replay.Grace)
 				synctest.Wait()
 				require.Equal(t, 1, source.closes())
 			})
@@ -242,7 +244,7 @@ func TestBodyBeyondTheBufferIsSentOnce(t *testing.T) {
 		}
 		if tt.sent == 1 {
 			require.Equal(t, BodyNotReplayable, trace.Trips()[0][0].Reason)
-			require.ErrorIs(t, trace.Trips()[0][0].Err, errTooLong)
+			require.ErrorIs(t, trace.Trips()[0][0].Err, replay.ErrTooLong)
 		}
 	}
 }
@@ -280,7 +282,7 @@ func TestFileThatChanged(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, 503, resp.StatusCode)
 	require.Equal(t, BodyNotReplayable, trace.Trips()[0][0].Reason)
-	require.ErrorIs(t, trace.Trips()[0][0].Err, errFileChanged)
+	require.ErrorIs(t, trace.Trips()[0][0].Err, replay.ErrFileChanged)
 	require.ErrorIs(t, f.Close(), os.ErrClosed)
 }
 
@@ -354,7 +356,7 @@ func TestCapturedBodyHasGetBody(t *testing.T) {
 			require.NoError(t, err)
 			again, err := req.GetBody()
 			if !kept {
-				require.Equal(t, errTooLong, err)
+				require.Equal(t, replay.ErrTooLong, err)
 				return status(200)(req)
 			}
 			require.NoError(t, err)
@@ -606,7 +608,7 @@ func TestPrepareMayReadTheBody(t *testing.T) {
 		body := opaque(content)
 		_, err := (&Transport{Base: base, Prepare: hashBody, ReplayBuffer: 9}).RoundTrip(newRequest(t, "PUT", body))
 		require.ErrorIs(t, err, PrepareFailed)
-		require.ErrorIs(t, err, errTooLong)
+		require.ErrorIs(t, err, replay.ErrTooLong)
 		require.Empty(t, base.sent())
 		require.Equal(t, 1, body.closes())
 	})
@@ -623,7 +625,7 @@ func TestForgottenCopy(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, 1, body.closes())
 	_, err = forgotten.Read(make([]byte, 1))
-	require.Equal(t, errBodyOver, err)
+	require.Equal(t, replay.ErrOver, err)
 }
 
 // A copy that is left unread, or fails for being too long, does not harm the
@@ -636,12 +638,12 @@ func TestCopiesAreIndependent(t *testing.T) {
 		greedy, err := req.GetBody()
 		require.NoError(t, err)
 		_, err = io.Copy(io.Discard, greedy)
-		require.ErrorIs(t, err, errTooLong)
+		require.ErrorIs(t, err, replay.ErrTooLong)
 		body, err := io.ReadAll(req.Body)
 		require.NoError(t, err)
 		require.True(t, string(body) == content)
 		_, err = unread.Read(make([]byte, 1))
-		require.ErrorIs(t, err, errTooLong)
+		require.ErrorIs(t, err, replay.ErrTooLong)
 		require.NoError(t, req.Body.Close())
 		require.NoError(t, unread.Close())
 		require.NoError(t, greedy.Close())
@@ -665,7 +667,7 @@ func TestStaleGetBody(t *testing.T) {
 		_, err := io.ReadFull(req.Body, make([]byte, 2))
 		require.NoError(t, err)
 		_, err = stale()
-		require.Equal(t, errBodyOver, err)
+		require.Equal(t, replay.ErrOver, err)
 		rest, err := io.ReadAll(req.Body)
 		require.NoError(t, err)
 		require.Equal(t, "llo", string(rest))
@@ -956,7 +958,7 @@ func TestCancelDuringTheGrace(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r, w := io.Pipe()
 		defer w.Close()
-		ctx, cancel := context.WithTimeout(t.Context(), sourceGrace/2)
+		ctx, cancel := context.WithTimeout(t.Context(), replay.Grace/2)
 		defer cancel()
 		base := roundTripFunc(func(req *http.Request) (*http.Response, error) {
 			go func() { _, _ = io.Copy(io.Discard, req.Body); _ = req.Body.Close() }()

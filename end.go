@@ -5,14 +5,15 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"runtime"
+
+	"github.com/retrip-go/retrip/internal/replay"
 )
 
 // conclude ends a call whose last attempt was sent. A long poll that is refused
 // a retry by the quota waits all the same, with the answer in its hand.
 func (c *call) conclude() (*http.Response, error) {
 	c.ended = true
-	c.closeBody()
+	c.body.Finish()
 	a := &c.attempt
 	if c.reason == QuotaSpent {
 		_ = pause(a.Request, c.delay, nil) // cut short, too, it gives the answer back
@@ -60,14 +61,7 @@ func (c *call) panicked() {
 		return
 	}
 	if resp := c.attempt.Response; resp != nil && resp.Body != nil {
-		go closeQuietly(resp.Body) // closing may wait for the network
-	}
-	if c.body != nil {
-		closeQuietly(c.body) // also if the base, which was handed it, panicked
-		c.body = nil
-	}
-	if c.replay != nil {
-		c.replay.fence() // whatever still reads it
+		go replay.Close(resp.Body) // closing may wait for the network
 	}
 	c.giveBack()
 }
@@ -83,7 +77,7 @@ func (c *call) giveBack() {
 	if c.limit != nil {
 		c.limit.stop()
 	}
-	c.closeBody()
+	c.body.Finish()
 }
 
 // failure is the error of a call that ends without a response. last is what
@@ -113,22 +107,4 @@ func (c *call) tellsEnd(err error) bool {
 	timeout, ok := err.(interface{ Timeout() bool })
 	return errors.Is(err, end) && errors.Is(err, context.Cause(c.ctx)) &&
 		(!errors.Is(end, context.DeadlineExceeded) || ok && timeout.Timeout())
-}
-
-// closeBody closes a body that the base was not handed, and tells the replay
-// that no attempt will follow.
-func (c *call) closeBody() {
-	if c.body != nil {
-		_ = c.body.Close() // there is a better reason to fail than this
-		c.body = nil
-		if c.replay != nil {
-			c.replay.fence() // with all copies of a body that was never sent
-		}
-	}
-	if c.replay != nil {
-		if closing := c.replay.finish(); closing != nil {
-			runtime.Gosched() // as good as at once, unless it blocks
-			_ = pause(c.attempt.Request, discardTime, closing)
-		}
-	}
 }

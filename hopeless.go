@@ -6,6 +6,8 @@ import (
 	"errors"
 	"net"
 	"strings"
+
+	"github.com/retrip-go/retrip/internal/replay"
 )
 
 // transportErrors takes every error of the base for transient except those
@@ -58,7 +60,7 @@ func malformed(err error) bool {
 		network  net.UnknownNetworkError
 		address  *net.AddrError
 		contract *baseError
-		length   *bodyLengthError
+		length   *replay.LengthError
 	)
 	return errors.As(err, &network) || errors.As(err, &address) ||
 		errors.As(err, &contract) || errors.As(err, &length) || hopelessText(err)

@@ -123,9 +123,7 @@ func (c *call) refusal() Reason {
 		return QuotaSpent
 	}
 	c.cost, c.spent = cost, false
-	if c.replay != nil {
-		c.replay.fence()
-	}
+	c.body.Fence()
 	return 0
 }
 
@@ -138,19 +136,13 @@ func (c *call) repeatable() bool {
 // holdBody reports whether the body can be sent again, and stops the attempt
 // from reading on in it until that is decided.
 func (c *call) holdBody() bool {
-	req := c.attempt.Request
-	if c.replay == nil {
-		return !hasBody(req) || req.GetBody != nil
-	}
-	c.obstacle = c.replay.hold(cancelled(req))
+	c.obstacle = c.body.Hold()
 	return c.obstacle == nil
 }
 
 // reopenBody calls GetBody while there is still an answer to fall back on.
 func (c *call) reopenBody() bool {
-	if c.replay == nil && hasBody(c.attempt.Request) {
-		c.body, c.obstacle = reopen(c.attempt.Request)
-	}
+	c.obstacle = c.body.Reopen()
 	return c.obstacle == nil
 }
 

@@ -15,6 +15,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/retrip-go/retrip/internal/replay"
 )
 
 func TestLogLevels(t *testing.T) {
@@ -127,5 +129,5 @@ func TestErrorKinds(t *testing.T) {
 	require.Equal(t, "connection reset by peer", errorKind(syscall.ECONNRESET))
 	require.Equal(t, "EOF", errorKind(&wrapped{"", io.ErrUnexpectedEOF}))
 	require.Equal(t, "remote error", errorKind(&net.OpError{Op: "remote error", Err: tlsAlert(40)}))
-	require.Equal(t, "other", errorKind(&wrapped{"", errTooLong}))
+	require.Equal(t, "other", errorKind(&wrapped{"", replay.ErrTooLong}))
 }

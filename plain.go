@@ -36,7 +36,7 @@ func (t *Transport) sendBody(req *http.Request) (resp *http.Response, err error)
 	returned := false
 	defer func() {
 		if !returned {
-			closeQuietly(req.Body)
+			closeBody(req)
 		}
 	}()
 	resp, err = t.base.RoundTrip(req)

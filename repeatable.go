@@ -7,7 +7,19 @@ import (
 	"net/http"
 	"reflect"
 	"slices"
+
+	"github.com/retrip-go/retrip/internal/replay"
 )
+
+// hasBody reports whether a request carries a body at all.
+func hasBody(req *http.Request) bool { return req.Body != nil && req.Body != http.NoBody }
+
+// closeBody closes the body of a request that is not sent.
+func closeBody(req *http.Request) {
+	if req != nil {
+		replay.Close(req.Body)
+	}
+}
 
 // repeatable reports whether a request may be sent twice although the first
 // time may have had its effect: RFC 9110 9.2.2 for the methods, with QUERY
@@ -42,7 +54,7 @@ func unprocessed(a Attempt, class Class, byCode bool) bool {
 		stream http2StreamError
 	)
 	switch {
-	case hasBody(a.Request) && a.Request.GetBody != nil && !isInMemory(a.Request.Body):
+	case hasBody(a.Request) && a.Request.GetBody != nil && !replay.InMemory(a.Request.Body):
 		return false // the error may be the body's own, from wherever it comes
 	case errors.As(a.Err, &op) && (op.Op == "dial" || op.Op == "proxyconnect"):
 		return true // no connection, so no request

@@ -1,10 +1,7 @@
 package retrip
 
 import (
-	"errors"
-	"io"
 	"net/http"
-	"sync/atomic"
 	"time"
 )
 
@@ -16,10 +13,10 @@ func (c *call) send() (Reason, error) {
 	}
 	a := &c.attempt
 	*a = Attempt{Number: a.Number + 1, Request: a.Request, Sent: a.Sent}
-	c.body, c.paid, c.spent = out.Body, false, true
+	c.paid, c.spent = false, true
 
 	a.Response, a.Err = keepContract(c.t.base.RoundTrip(out))
-	c.body = nil // the base closes it, unless it panics
+	c.body.Sent() // unless the base panics
 	if c.limit != nil {
 		a.Response, a.Err = c.limit.settle(a.Response, a.Err)
 	}
@@ -37,7 +34,7 @@ func (c *call) send() (Reason, error) {
 func (c *call) outgoing() (*http.Request, Reason, error) {
 	t, req := c.t, c.attempt.Request
 	first := c.attempt.Number == 0
-	if first && c.replay == nil && t.Prepare == nil && t.AttemptTimeout == 0 {
+	if first && !c.body.Kept() && t.Prepare == nil && t.AttemptTimeout == 0 {
 		return req, 0, nil
 	}
 	ctx := c.ctx
@@ -57,16 +54,8 @@ func (c *call) outgoing() (*http.Request, Reason, error) {
 		again.Request = *req.WithContext(ctx)
 		out = &again.Request
 	}
-	if c.replay != nil {
-		out.GetBody = c.replay.opener(ctx)
-		body, err := out.GetBody()
-		if err != nil {
-			return nil, BodyNotReplayable, err
-		}
-		c.body = body
-	}
-	if hasBody(req) {
-		out.Body = c.body
+	if err := c.body.Open(ctx, out); err != nil {
+		return nil, BodyNotReplayable, err
 	}
 	if t.Prepare != nil {
 		var err error
@@ -74,8 +63,8 @@ func (c *call) outgoing() (*http.Request, Reason, error) {
 			return nil, PrepareFailed, err
 		}
 		c.attempt.Sent = time.Now() // Prepare may have taken a while
-		if c.replay != nil && c.maxAttempts == 1 {
-			c.replay.finish() // it was kept for Prepare alone
+		if c.maxAttempts == 1 {
+			c.body.Last() // it was kept for Prepare alone
 		}
 	}
 	if c.limit != nil {
@@ -92,32 +81,10 @@ func (c *call) prepare(req *http.Request) (*http.Request, error) {
 	out := req.Clone(req.Context())
 	out.Trailer = req.Trailer // which the caller fills while the body is read
 	c.signed = c.entry.skew.offset()
-	inner := c.body
-	if c.body != nil && c.replay == nil {
-		c.body = &closeOnce{ReadCloser: inner} // Prepare may close it, or put it into another that does
-		out.Body = c.body
-	}
+	c.body.Lend(out)
 	err := c.t.Prepare(out, Prep{Number: c.attempt.Number + 1, Skew: c.signed, Last: c.verdict.class})
-	original := io.Closer(c.body)
-	if c.replay != nil {
-		own := c.replay.choose(c.body.(*attemptBody), out.Body)
-		c.body, inner, original = own, own, lender{own}
-	}
-	switch ours := c.body; {
-	case err != nil:
-		if out.Body != nil && out.Body != ours {
-			_ = out.Body.Close()
-		}
-		return nil, err
-	case ours == nil:
-	case out.Body == ours:
-		out.Body = inner // as net/http knows it
-	case out.Body == nil || out.Body == http.NoBody: // which net/http must be able to see
-		_ = ours.Close()
-	default:
-		out.Body = replacedBody{out.Body, original}
-	}
-	return out, nil
+	c.body.Choose(out, err)
+	return out, err
 }
 
 // keepContract makes one of two outcomes of whatever the base returned.
@@ -132,28 +99,4 @@ func keepContract(resp *http.Response, err error) (*http.Response, error) {
 		return nil, &baseError{"the base RoundTripper returned neither a response nor an error"}
 	}
 	return resp, err
-}
-
-// A closeOnce is closed once, however often Close is called.
-type closeOnce struct {
-	io.ReadCloser
-	closed atomic.Bool
-}
-
-func (b *closeOnce) Close() error {
-	if b.closed.Swap(true) {
-		return nil
-	}
-	return b.ReadCloser.Close()
-}
-
-// A replacedBody closes the body that Prepare found along with the one that it
-// put in its place.
-type replacedBody struct {
-	io.ReadCloser
-	original io.Closer
-}
-
-func (b replacedBody) Close() error {
-	return errors.Join(b.ReadCloser.Close(), b.original.Close())
 }

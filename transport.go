@@ -4,12 +4,15 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"io"
 	"net/http"
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/retrip-go/retrip/internal/replay"
 )
+
+const defaultReplayBuffer = 1 << 20 // see Transport.ReplayBuffer
 
 // Transport is an http.RoundTripper that sends a request again when that is
 // safe and worth it, over any other RoundTripper. It keeps the RoundTripper
@@ -130,10 +133,10 @@ func (c *call) travel() (*http.Response, error) {
 	defer c.panicked()
 
 	// 1. Resolve: who decides for this request, and can its body be sent again?
-	// (keys.go, body.go)
+	// (keys.go, internal/replay)
 	if err := c.resolve(); err != nil {
 		c.ended = true
-		closeBody(c.attempt.Request)
+		c.body.Finish()
 		return nil, err
 	}
 	for sent := c.attempt.Number > 0; ; sent = false {
@@ -171,8 +174,7 @@ type call struct {
 	entry   *entry
 	trace   *Trace
 	trip    *[]Event
-	replay  *replay       // nil if the body is none or can be reopened
-	body    io.ReadCloser // opened for the coming attempt, not yet handed to the base
+	body    replay.Body
 
 	clocked     bool
 	idempotent  bool // says the context
@@ -214,10 +216,11 @@ type failure struct {
 // common.
 func (c *call) resolve() error {
 	req := c.attempt.Request
+	c.body = replay.New(req)
+	if c.attempt.Number > 0 {
+		c.body.Sent()
+	}
 	if c.policy == nil {
-		if req != nil {
-			c.body = req.Body // also if Key or PerKey panics
-		}
 		if err := c.resolvePolicy(); err != nil {
 			return err
 		}
@@ -226,9 +229,8 @@ func (c *call) resolve() error {
 	if c.maxAttempts == 0 {
 		c.maxAttempts = c.policy.MaxAttempts
 	}
-	if c.attempt.Number == 0 && (c.maxAttempts > 1 || c.t.Prepare != nil) && hasBody(req) && req.GetBody == nil {
-		c.replay = newReplay(req, cmp.Or(c.t.ReplayBuffer, defaultReplayBuffer))
-		c.body = nil
+	if c.attempt.Number == 0 && (c.maxAttempts > 1 || c.t.Prepare != nil) {
+		c.body.Keep(cmp.Or(c.t.ReplayBuffer, defaultReplayBuffer))
 	}
 	if c.trace != nil {
 		c.trip = c.trace.begin()

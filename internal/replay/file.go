@@ -1,0 +1,52 @@
+package replay
+
+import (
+	"io"
+	"io/fs"
+	"os"
+)
+
+// A file is a source that is read at offsets, by each reader for itself.
+type file struct {
+	*os.File
+	shared *shared
+	info   fs.FileInfo
+	start  int64 // where the caller left it
+	failed bool
+}
+
+func (f *file) read(r *reader, p []byte) (n int, ok bool, err error) {
+	at := f.start + r.at.offset
+	f.shared.mu.Unlock()
+	n, err = f.ReadAt(p, at)
+	f.shared.mu.Lock()
+	r.at.offset += int64(n)
+	switch {
+	case err == nil:
+	case err != io.EOF:
+		f.failed = true
+	case n > 0:
+		err = nil
+	default:
+		return 0, true, r.finish(err)
+	}
+	return n, true, err
+}
+
+func (f *file) check() error {
+	if f.failed {
+		return ErrFailed
+	}
+	info, err := f.Stat()
+	if err != nil {
+		return err
+	}
+	if info.Size() != f.info.Size() || !info.ModTime().Equal(f.info.ModTime()) {
+		return ErrFileChanged
+	}
+	return nil
+}
+
+func (f *file) pending() (reading, mayBlock bool) { return false, false }
+
+func (f *file) free(*reader) {}

@@ -1,0 +1,76 @@
+package replay
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"reflect"
+	"strings"
+)
+
+// reopen opens the body of a request that has a GetBody.
+func reopen(req *http.Request) (io.ReadCloser, error) {
+	body, err := req.GetBody()
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("Request.GetBody failed: %w", err)
+	case body == nil:
+		return nil, errors.New("Request.GetBody returned a nil body and no error")
+	case req.ContentLength > 0:
+		return &sizedBody{body, req.ContentLength, req.ContentLength}, nil
+	default:
+		return body, nil
+	}
+}
+
+// A sizedBody is a body from GetBody of a request that declares its length. It
+// says clearly what net/http would say in passing: that GetBody is wrong.
+type sizedBody struct {
+	io.ReadCloser
+	want, left int64
+}
+
+func (b *sizedBody) Read(p []byte) (int, error) {
+	n, err := b.ReadCloser.Read(p)
+	b.left -= int64(n)
+	switch {
+	case b.left < 0:
+		return n - int(min(-b.left, int64(n))), &LengthError{b.want, b.want - b.left}
+	case err == io.EOF && b.left > 0:
+		return n, &LengthError{b.want, b.want - b.left}
+	}
+	return n, err
+}
+
+// A LengthError tells of a GetBody that does not return the same body each time.
+type LengthError struct{ want, got int64 }
+
+func (e *LengthError) Error() string {
+	if e.got > e.want {
+		return fmt.Sprintf("retrip: Request.GetBody returned more than the %d bytes of Request.ContentLength: "+
+			"it must return the same body each time", e.want)
+	}
+	return fmt.Sprintf("retrip: Request.GetBody returned %d bytes where Request.ContentLength says %d: "+
+		"it must return the same body each time", e.got, e.want)
+}
+
+// InMemory reports whether a body is one of those whose Read can't fail or
+// block, as http.NewRequest makes them of a bytes.Reader, bytes.Buffer or
+// strings.Reader, or of a part of one.
+func InMemory(body io.ReadCloser) bool {
+	v := reflect.ValueOf(body)
+	if v.Kind() != reflect.Struct || v.Type().PkgPath() != "io" || v.NumField() != 1 {
+		return false // not an io.NopCloser
+	}
+	r := v.Field(0).Interface()
+	if part, ok := r.(*io.LimitedReader); ok && part != nil {
+		r = part.R
+	}
+	switch r.(type) {
+	case *bytes.Reader, *bytes.Buffer, *strings.Reader:
+		return true
+	}
+	return false
+}

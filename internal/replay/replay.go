@@ -1,0 +1,181 @@
+// Package replay sends a request body more than once.
+//
+// A request has no body, or one that Request.GetBody reopens, or one that can be
+// read only once, here called opaque. Of an opaque body each attempt gets a
+// reader of its own. A regular file is read at offsets, which needs no memory.
+// Any other source is read through once, as fast as its readers ask for it, and
+// what it gave is kept up to a limit.
+//
+// Invariants:
+//   - An attempt's body has every byte of the request's body or ends with an
+//     error. A body that is cut short never ends with io.EOF.
+//   - At most one Read of the source is under way. It asks for no more than a
+//     reader wants, and begins only while a reader wants it.
+//   - The source is closed once: when no reader may need it any more, or when the
+//     request's context ends.
+//   - Only a reader that wants more waits for the source. A Read of it that may
+//     block has a goroutine of its own, so that a body can be closed, fenced and
+//     held meanwhile.
+//   - After Fence, readers of earlier attempts get no byte, and take none from
+//     later ones.
+package replay
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"runtime"
+	"time"
+)
+
+// Why a body can't be read, or not again.
+var (
+	ErrOver        = errors.New("retrip: read of a request body whose attempt is over")
+	ErrTooLong     = errors.New("the request body is longer than Transport.ReplayBuffer, and Request.GetBody is not set")
+	ErrFailed      = errors.New("the request body failed while it was read")
+	ErrBlocked     = errors.New("the request body is still waiting for its source")
+	ErrFileChanged = errors.New("the file that is the request body has changed since it was first sent")
+)
+
+// closeGrace is how long Finish waits for the source's Close, which may block.
+const closeGrace = 10 * time.Millisecond
+
+// A Body is the body of a request, for all of its attempts.
+type Body struct {
+	req    *http.Request
+	shared *shared       // of an opaque body that may be read more than once
+	held   io.ReadCloser // opened for an attempt, and not yet the base's to close
+}
+
+// New holds the request's body until Sent. The request may be nil.
+func New(req *http.Request) Body {
+	b := Body{req: req}
+	if hasBody(req) {
+		b.held = req.Body
+	}
+	return b
+}
+
+func hasBody(req *http.Request) bool {
+	return req != nil && req.Body != nil && req.Body != http.NoBody
+}
+
+// Keep lets an opaque body be read more than once: of its source, up to limit
+// bytes are kept. It says nothing to other bodies.
+func (b *Body) Keep(limit int64) {
+	if hasBody(b.req) && b.req.GetBody == nil {
+		b.shared, b.held = newShared(b.req, limit), nil
+	}
+}
+
+// Kept reports whether Keep applies.
+func (b *Body) Kept() bool { return b.shared != nil }
+
+// Open puts the coming attempt's body into out, a copy of the request. ctx is
+// the attempt's context.
+func (b *Body) Open(ctx context.Context, out *http.Request) error {
+	if b.shared != nil {
+		own, getBody, err := b.shared.begin(ctx)
+		if err != nil {
+			return err
+		}
+		b.held, out.GetBody = own, getBody
+	}
+	if b.held != nil {
+		out.Body = b.held
+	}
+	return nil
+}
+
+// Sent says that the base has returned: it closes the attempt's body.
+func (b *Body) Sent() { b.held = nil }
+
+// Last says that the coming attempt is the last.
+func (b *Body) Last() {
+	if b.shared != nil {
+		b.shared.finish()
+	}
+}
+
+// Check returns why the body can't be sent again, or nil. It changes nothing.
+func (b *Body) Check() error {
+	switch {
+	case b.shared != nil:
+		return b.shared.check()
+	case hasBody(b.req) && b.req.GetBody == nil:
+		return ErrOver // it was not kept
+	}
+	return nil
+}
+
+// Hold is Check, but also stops the source from being read on until Fence or
+// Finish. It gives a Read of the source that is under way a grace of Grace.
+func (b *Body) Hold() error {
+	if b.shared == nil {
+		return b.Check()
+	}
+	return b.shared.hold(cancelled(b.req))
+}
+
+// Reopen calls GetBody for the next attempt, if the request has one.
+func (b *Body) Reopen() (err error) {
+	if b.shared == nil && hasBody(b.req) {
+		b.held, err = reopen(b.req)
+	}
+	return err
+}
+
+// Fence ends an attempt: its bodies can't be read any more, whether its base has
+// noticed or not.
+func (b *Body) Fence() {
+	if b.shared != nil {
+		b.shared.fence()
+	}
+}
+
+// Finish says that no attempt will follow, and closes what no base closes. An
+// opaque body's source is closed as soon as the last attempt is done with it; if
+// that is at once, Finish waits for it a moment.
+func (b *Body) Finish() {
+	if b.held != nil {
+		Close(b.held)
+		b.held = nil
+		b.Fence() // with all copies
+	}
+	if b.shared == nil {
+		return
+	}
+	closing := b.shared.finish()
+	if closing == nil {
+		return
+	}
+	runtime.Gosched() // a Close that does not block is done after that
+	select {
+	case <-closing:
+		return
+	default:
+	}
+	timer := time.NewTimer(closeGrace)
+	defer timer.Stop()
+	select {
+	case <-closing:
+	case <-timer.C:
+	case <-b.req.Context().Done():
+	case <-cancelled(b.req):
+	}
+}
+
+// Close closes a body that is not read any more. There is a better reason to
+// fail than its error or panic.
+func Close(body io.Closer) {
+	defer func() { _ = recover() }()
+	if body != nil {
+		_ = body.Close()
+	}
+}
+
+func cancelled(req *http.Request) <-chan struct{} {
+	//lint:ignore SA1019 deprecated for callers, not for transports
+	return req.Cancel
+}
