@@ -17,6 +17,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/retrip-go/retrip/internal/replay"
 )
 
 // Who closes a body, and what is let go of when: with Prepare, bases and sources
@@ -182,7 +184,7 @@ func TestSourceThatEndsItsGoroutine(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		src := readerFunc(func([]byte) (int, error) { runtime.Goexit(); return 0, nil })
 		_, err := (&Transport{Base: script(status(200)), Strategy: noWait()}).RoundTrip(newRequest(t, "PUT", src))
-		require.ErrorIs(t, err, errSourceQuit)
+		require.ErrorIs(t, err, replay.ErrSourceQuit)
 	})
 }
 

@@ -106,7 +106,7 @@ func TestErrors(t *testing.T) {
 		for _, err := range []error{tt.err, fmt.Errorf("wrapped: %w", tt.err), &url.Error{Op: "Get", URL: "x", Err: tt.err}} {
 			c, _ := policyOf(Standard()).classify(&Attempt{Err: err})
 			require.Equal(t, tt.class, c, "%v", err)
-			require.Equal(t, !tt.processed, unprocessed(Attempt{Request: newRequest(t, "POST", nil), Err: err}, c, false, false), "%v", err)
+			require.Equal(t, !tt.processed, unprocessed(&outcome{Attempt: Attempt{Request: newRequest(t, "POST", nil), Err: err}}, verdict{class: c}), "%v", err)
 		}
 	}
 }

@@ -160,6 +160,7 @@ func (r *route) stop(p *permit, o *outcome, why *refusal, past *history) (*http.
 	}
 	resp := p.answer.resp
 	if reason == Cancelled || reason == PrepareFailed {
+		p.answer.letGo(r.req)
 		resp = nil
 	}
 	r.observeStop(o, d, resp, err)

@@ -14,8 +14,9 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/retrip-go/retrip/internal/replay"
 	"github.com/stretchr/testify/require"
+
+	"github.com/retrip-go/retrip/internal/replay"
 )
 
 func TestLogLevels(t *testing.T) {

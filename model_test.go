@@ -27,6 +27,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/retrip-go/retrip/internal/replay"
 )
 
 // The model test makes random requests of a Transport over a base that behaves
@@ -253,7 +255,7 @@ const (
 	bodySmall
 	bodyExact   // of the very length of the ReplayBuffer
 	bodyOver    // longer than that
-	bodySlow    // a Read takes a while, but less than sourceGrace
+	bodySlow    // a Read takes a while, but less than replay.Grace
 	bodySlower  // or longer
 	bodyDuplex  // a pipe whose second half is written once the answer is there
 	bodyFails   // midway
@@ -344,11 +346,11 @@ func newModelRequest(s *modelScript, id int, rng *rand.Rand, file string, traced
 	case bodySlow:
 		size = rng.IntN(min(buffer, 1000) + 1)
 		r.chunk = 1 + size/20
-		r.pace = time.Millisecond + time.Duration(rng.Int64N(int64(sourceGrace-2*time.Millisecond)))
+		r.pace = time.Millisecond + time.Duration(rng.Int64N(int64(replay.Grace-2*time.Millisecond)))
 	case bodySlower:
 		size = rng.IntN(min(buffer, 1000) + 1)
 		r.chunk = 1 + size/4
-		r.pace = modelTime(rng, sourceGrace, time.Second)
+		r.pace = modelTime(rng, replay.Grace, time.Second)
 	}
 	from := rng.IntN(len(modelBytes) - size)
 	r.content = modelBytes[from : from+size]
@@ -916,9 +918,12 @@ func (d *modelDelivery) breakOff() {
 	}
 }
 
+// ours reports whether the body is a reader of package replay's.
+func (d *modelDelivery) ours() bool { return fmt.Sprintf("%T", d.body) == "*replay.reader" }
+
 // closeBody closes the body, once if it is the caller's own.
 func (d *modelDelivery) closeBody() {
-	if _, ours := d.body.(*attemptBody); ours {
+	if d.ours() {
 		_ = d.body.Close()
 	} else if d.body != nil {
 		d.closing.Do(func() { _ = d.body.Close() })
@@ -967,7 +972,7 @@ func (d *modelDelivery) readBody() {
 	defer close(d.done)
 	defer d.closeBody()
 	r := d.r
-	_, ours := d.body.(*attemptBody)
+	ours := d.ours()
 	if d.fault.after == 0 {
 		close(d.reached)
 	}
@@ -1286,7 +1291,7 @@ func (r *modelRequest) checkTime() {
 			longest += peekTime
 		}
 		if r.wrapped() {
-			longest += sourceGrace
+			longest += replay.Grace
 		}
 		if gap > longest {
 			r.wrong("attempt %d comes only after %v", i+2, gap)

@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/retrip-go/retrip/internal/replay"
 )
 
 // What flows must go on flowing: streams in both directions, upgraded
@@ -72,7 +74,7 @@ func TestFullDuplex(t *testing.T) {
 // takes a source which gives its next word while the first is being judged, as
 // this one does if the machine lets it (TestSlowSourceIsReplayed knows the very
 // moment). If the word comes earlier, the base begins another Read, and if it
-// comes after sourceGrace, it is too late: then the answer is that of the first
+// comes after replay.Grace, it is too late: then the answer is that of the first
 // attempt, and we try again.
 func TestFullDuplexAfterARetry(t *testing.T) {
 	noLeaks(t)
@@ -97,7 +99,7 @@ func TestFullDuplexAfterARetry(t *testing.T) {
 				speaking := roundTripFunc(func(req *http.Request) (*http.Response, error) {
 					resp, err := base.RoundTrip(req)
 					if err == nil && resp.StatusCode == 503 {
-						time.AfterFunc(sourceGrace/2, func() { source <- " and" })
+						time.AfterFunc(replay.Grace/2, func() { source <- " and" })
 					}
 					return resp, err
 				})
