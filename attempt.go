@@ -31,6 +31,13 @@ type outcome struct {
 	body        replay.State // of the body that was sent, if there is an error
 }
 
+// take returns the response, and makes room for the next outcome.
+func (o *outcome) take() *http.Response {
+	resp := o.Response
+	o.Response, o.Err, o.Code, o.Body, o.Done = nil, nil, "", nil, time.Time{}
+	return resp
+}
+
 // A refusal is why the next attempt is not sent.
 type refusal struct {
 	reason Reason
@@ -111,10 +118,10 @@ func (r *route) send(p *permit, o *outcome, last Class) *refusal {
 		return refused
 	}
 	o.Number++
-	o.Response, o.Err, o.Code, o.Body, o.Done = nil, nil, "", nil, time.Time{}
 	o.cost, p.cost, p.admitted = p.cost, 0, false
-	p.answer.letGo(r.req)
-
+	if p.answer.resp != nil {
+		p.answer.letGo(r.req)
+	}
 	o.Response, o.Err = normalize(r.t.base.RoundTrip(out))
 	if o.Err != nil {
 		o.body = p.body.State(out)

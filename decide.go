@@ -61,7 +61,7 @@ func (r *route) classify(o *outcome) (v verdict) {
 		readBody(&o.Attempt, -1) // for as long as it takes: the classifier knows what it asks for
 		v.class, v.byCode = r.policy.classify(&o.Attempt)
 	}
-	skewed := r.skewed(o)
+	skewed := r.t.Prepare != nil && r.skewed(o)
 	switch {
 	case v.class == Success && o.Err == nil:
 		return v
@@ -83,9 +83,6 @@ func (o *outcome) ended() {
 // skewed notes how far the server's clock is off, and reports whether that
 // explains a refused time stamp.
 func (r *route) skewed(o *outcome) bool {
-	if r.t.Prepare == nil {
-		return false
-	}
 	measured, ok := measureSkew(o.Attempt)
 	if ok {
 		r.entry.setSkew(measured)

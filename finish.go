@@ -23,10 +23,9 @@ type kept struct {
 	reading *peekedBody // nil if nothing is left to read
 }
 
-// keep takes the outcome's response and begins to read it.
-func keep(o *outcome) kept {
-	k := kept{resp: o.Response}
-	o.Response = nil
+// keep begins to read a response that a retry follows.
+func keep(resp *http.Response) kept {
+	k := kept{resp: resp}
 	if k.resp == nil || k.resp.Body == nil || k.resp.Body == http.NoBody || k.resp.ContentLength == 0 {
 		return k
 	}

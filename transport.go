@@ -156,8 +156,9 @@ func (t *Transport) RoundTrip(req *http.Request) (resp *http.Response, err error
 		// 7. Wait, while the response is read to its end. It is kept until the retry
 		// is sent. (finish.go)
 		past.add(&o, v, d)
-		p.answer = keep(&o)
-		if err := r.wait(d, o.Done, p.answer.reading); err != nil {
+		ended := o.Done
+		p.answer = keep(o.take())
+		if err := r.wait(d, ended, p.answer.reading); err != nil {
 			return r.stop(&p, &o, &refusal{reason: Cancelled, err: err}, &past)
 		}
 	}
