@@ -324,8 +324,7 @@ func TestQuotaSpentIsATypedError(t *testing.T) {
 	base := script(fails(errReset))
 	s := noWait()
 	s.Quota = NewBucket(0)
-	transport := &Transport{Base: base, Strategy: s}
-	transport.Stats()
+	transport := &Transport{Base: base, Strategy: s, KeepStats: true}
 	var wg sync.WaitGroup
 	for range 256 {
 		wg.Go(func() {

@@ -29,8 +29,10 @@ type Event struct {
 	OuterAttempt int
 	// Class is what the attempt's outcome means; Unknown if none was sent.
 	Class Class
-	// Status is the response's status, or 0 if there was no response.
+	// Status and Header are the response's, or 0 and nil if there was none. Don't
+	// modify Header. It may hold what should not be logged.
 	Status int
+	Header http.Header
 	// Code is the response's error code if a classifier lists it. Other codes
 	// are the server's words, and not repeated.
 	Code string
@@ -109,7 +111,7 @@ func (t *Trace) add(record *[]Event, e Event) {
 // observe tells of an attempt that was sent and of what follows from it.
 func (r *route) observe(o *outcome, v verdict, d *decision) {
 	final := v.class == Success || d.reason != 0
-	if r.t.counting.Load() {
+	if r.t.KeepStats {
 		r.t.count(r.entry, tally{true, final, o.Number > 1, v.class == Throttled, d.reason})
 	}
 	if r.observed() {
@@ -123,7 +125,7 @@ func (r *route) observe(o *outcome, v verdict, d *decision) {
 // observeStop tells of a request that ends before its next attempt is sent, with
 // the response that the caller gets, or with an error.
 func (r *route) observeStop(o *outcome, d decision, resp *http.Response, err error) {
-	if r.t.counting.Load() {
+	if r.t.KeepStats {
 		r.t.count(r.entry, tally{final: true, retried: o.Number > 1, reason: d.reason})
 	}
 	if r.observed() {
@@ -138,7 +140,7 @@ func (r *route) emit(o *outcome, d *decision, e Event, resp *http.Response) {
 	e.TokensBefore, e.Tokens = o.tokens, r.policy.tokens()
 	e.Elapsed = time.Since(r.begun)
 	if resp != nil {
-		e.Status = resp.StatusCode
+		e.Status, e.Header = resp.StatusCode, resp.Header
 	}
 	if r.record != nil {
 		r.trace.add(r.record, e)

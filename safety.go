@@ -9,6 +9,7 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/retrip-go/retrip/internal/replay"
 )
@@ -108,53 +109,62 @@ func (e http2StreamError) Error() string {
 	return fmt.Sprintf("HTTP/2 stream %d: error %d", e.StreamID, e.Code)
 }
 
-// WithIdempotencyKey returns a RoundTripper that gives each POST, PATCH or
-// other request that is not idempotent an Idempotency-Key, and hands it on to
-// next: put it around a Transport, which then retries such requests, with the
-// same key each time. The key is random (128 bits). A request that has a key,
-// or another of the marks that make it repeatable, stays as it is.
+// IdempotencyKeyTransport is an http.RoundTripper that gives each POST, PATCH or
+// other request that is not idempotent an Idempotency-Key before it hands it to
+// Base. Put it around a Transport, which then retries such requests with the same
+// key. The key is random (128 bits). A request that has a key, or another mark
+// that makes it repeatable, stays as it is.
 //
-// Only requests to the hosts get one, which are named as HostKey does: those
-// whose service honours keys (api.stripe.com, for example). A host that a
-// redirect leads to is looked at anew, so no other ever sees a key. A nil next
-// is a Transport with its defaults. Without hosts, RoundTrip returns an error
-// and sends nothing.
-func WithIdempotencyKey(next http.RoundTripper, hosts ...string) http.RoundTripper {
-	if next == nil {
-		next = new(Transport)
-	}
-	kept := make([]string, len(hosts))
-	for i, host := range hosts {
-		kept[i] = strings.Clone(host) // perhaps a piece of a long text
-	}
-	return &keyGiver{next, kept}
+// The settings must not change after the first use. It is safe for concurrent use.
+type IdempotencyKeyTransport struct {
+	// Base sends the requests. nil is a Transport with its defaults.
+	Base http.RoundTripper
+
+	// Hosts are the hosts whose service honours keys, such as "api.stripe.com",
+	// spelled as HostKey does. Requests to others get no key; the target of a
+	// redirect is looked at anew, so no other host ever sees one. Without Hosts,
+	// RoundTrip returns an error and sends nothing.
+	Hosts []string
+
+	once sync.Once
+	base http.RoundTripper
 }
 
-type keyGiver struct {
-	next  http.RoundTripper
-	hosts []string
-}
-
-func (k *keyGiver) RoundTrip(req *http.Request) (*http.Response, error) {
-	if len(k.hosts) == 0 {
+// RoundTrip sends req, or a copy of it that has a key.
+func (t *IdempotencyKeyTransport) RoundTrip(req *http.Request) (*http.Response, error) {
+	base := t.Unwrap()
+	if len(t.Hosts) == 0 {
 		if req != nil && req.Body != nil {
 			replay.Close(req.Body)
 		}
-		return nil, errors.New("retrip: WithIdempotencyKey got no hosts: name those whose service honours the key")
+		return nil, errors.New("retrip: IdempotencyKeyTransport.Hosts is empty: name the hosts whose service honours the key")
 	}
 	if req == nil || req.URL == nil || req.Header == nil || req.Method == http.MethodConnect ||
-		repeatable(req) || hasKey(req.Header) || !slices.Contains(k.hosts, HostKey(req)) {
-		return k.next.RoundTrip(req)
+		repeatable(req) || hasKey(req.Header) || !slices.Contains(t.Hosts, HostKey(req)) {
+		return base.RoundTrip(req)
 	}
 	out := req.WithContext(req.Context())
 	out.Header = req.Header.Clone()
 	out.Header.Set("Idempotency-Key", rand.Text())
-	resp, err := k.next.RoundTrip(out)
+	resp, err := base.RoundTrip(out)
 	if resp != nil && resp.Request == out {
 		resp.Request = req
 	}
 	return resp, err
 }
+
+// Unwrap returns Base, or the Transport that stands in for a nil Base.
+func (t *IdempotencyKeyTransport) Unwrap() http.RoundTripper {
+	t.once.Do(func() {
+		if t.base = t.Base; t.base == nil {
+			t.base = new(Transport)
+		}
+	})
+	return t.base
+}
+
+// CloseIdleConnections closes those of Base, if it knows how to.
+func (t *IdempotencyKeyTransport) CloseIdleConnections() { closeIdle(t.Unwrap()) }
 
 // hasKey also sees a key whose name is not in canonical form.
 func hasKey(h http.Header) bool {
@@ -164,14 +174,4 @@ func hasKey(h http.Header) bool {
 		}
 	}
 	return false
-}
-
-// Unwrap returns next.
-func (k *keyGiver) Unwrap() http.RoundTripper { return k.next }
-
-// CloseIdleConnections closes those of next, if it knows how to.
-func (k *keyGiver) CloseIdleConnections() {
-	if next, ok := k.next.(interface{ CloseIdleConnections() }); ok {
-		next.CloseIdleConnections()
-	}
 }

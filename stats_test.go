@@ -34,7 +34,8 @@ func TestStats(t *testing.T) {
 		}
 		calls := map[string]int{}
 		transport := &Transport{
-			PerKey: func(string) *Strategy { return Adaptive() },
+			KeepStats: true,
+			PerKey:    func(string) *Strategy { return Adaptive() },
 			Base: roundTripFunc(func(req *http.Request) (*http.Response, error) {
 				steps := answers[req.URL.Host]
 				calls[req.URL.Host]++
@@ -47,7 +48,6 @@ func TestStats(t *testing.T) {
 			_, err := transport.RoundTrip(req)
 			require.NoError(t, err)
 		}
-		ask("well") // not counted: nobody has asked yet
 		require.Equal(t, Stats{GivenUp: map[Reason]int64{}}, transport.Stats())
 		for host := range answers {
 			ask(host)
@@ -93,8 +93,7 @@ func TestStatsOfWhatIsNotSent(t *testing.T) {
 	s := Adaptive()
 	s.Limiter.update(s.Limiter.clock(), true)
 	s.MaxLimiterWait = 1
-	transport := &Transport{Base: script(status(200)), Strategy: s}
-	transport.Stats()
+	transport := &Transport{Base: script(status(200)), Strategy: s, KeepStats: true}
 	_, err := get(t.Context(), transport)
 	require.ErrorIs(t, err, ErrWaitOverCap)
 	stats := statsByKey(transport)
@@ -105,10 +104,9 @@ func TestStatsOfWhatIsNotSent(t *testing.T) {
 // The empty key is that of whoever has no other: beyond MaxKeys, and with a
 // strategy of their own.
 func TestStatsOfSharedKeys(t *testing.T) {
-	transport := &Transport{MaxKeys: 1, Base: script(status(404)), PerKey: func(string) *Strategy {
+	transport := &Transport{KeepStats: true, MaxKeys: 1, Base: script(status(404)), PerKey: func(string) *Strategy {
 		return &Strategy{MaxAttempts: 1, Backoff: Constant{}, Quota: NewBucket(0)}
 	}}
-	transport.Stats()
 	require.Empty(t, statsByKey(transport))
 	for i := range 3 {
 		transport.entryOf(hostRequest(t, "kept")).policy.Quota = new(lentQuota) // never as new, so never dropped
@@ -134,12 +132,22 @@ func hostRequest(t *testing.T, host string) *http.Request {
 	return req
 }
 
+// Without KeepStats nothing is counted, and the state of each key is there.
+func TestKeysWithoutStats(t *testing.T) {
+	transport := &Transport{Base: script(status(200))}
+	_, err := get(t.Context(), transport)
+	require.NoError(t, err)
+	require.Zero(t, transport.Stats().Requests)
+	keys := statsByKey(transport)
+	require.Len(t, keys, 1)
+	require.Equal(t, 500, keys["example.com"].Tokens)
+}
+
 // Reading the numbers stops nobody, and loses nothing.
 func TestStatsUnderLoad(t *testing.T) {
-	transport := &Transport{MaxKeys: 8, Base: roundTripFunc(func(*http.Request) (*http.Response, error) {
+	transport := &Transport{KeepStats: true, MaxKeys: 8, Base: roundTripFunc(func(*http.Request) (*http.Response, error) {
 		return &http.Response{StatusCode: 200, Body: http.NoBody}, nil
 	})}
-	transport.Stats()
 	var wg sync.WaitGroup
 	for worker := range 4 {
 		wg.Go(func() {

@@ -8,7 +8,6 @@ import (
 	"hash/maphash"
 	"net/http"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/hashicorp/go-cleanhttp"
@@ -80,6 +79,10 @@ type Transport struct {
 	// request's goroutine, which it delays, and if it panics, so does RoundTrip.
 	Observe func(Event)
 
+	// KeepStats counts what happens to requests, for Stats, Keys and Vars. Then
+	// also a request that succeeds at once writes to memory that others read.
+	KeepStats bool
+
 	once    sync.Once
 	base    http.RoundTripper
 	invalid error
@@ -87,8 +90,7 @@ type Transport struct {
 	clocked bool  // every attempt is timed
 	keys    keyTable
 
-	counting atomic.Bool // see Stats
-	total    counters
+	total counters
 }
 
 // PrepareInfo tells Prepare about the attempt it prepares.
@@ -293,7 +295,11 @@ func (t *Transport) Unwrap() http.RoundTripper {
 // CloseIdleConnections closes the base's idle connections, if it knows how to.
 // http.Client.CloseIdleConnections calls it.
 func (t *Transport) CloseIdleConnections() {
-	if base, ok := t.Unwrap().(interface{ CloseIdleConnections() }); ok {
+	closeIdle(t.Unwrap())
+}
+
+func closeIdle(base http.RoundTripper) {
+	if base, ok := base.(interface{ CloseIdleConnections() }); ok {
 		base.CloseIdleConnections()
 	}
 }
