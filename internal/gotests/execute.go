@@ -16,9 +16,9 @@ import (
 // reruns is how often a test runs again whose result is not the expected one.
 const reruns = 3
 
-// aloneBound is the longest that a test may run that runs alone: it would end
-// the process, or hang. Go's own run of each takes well under a second.
-const aloneBound = 15 * time.Second
+// aloneBound is the longest that a test may run that runs alone. Without retrip
+// each takes less than a second.
+const aloneBound = 10 * time.Second
 
 // An execution is one run of a test binary.
 type execution struct {

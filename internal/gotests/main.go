@@ -16,7 +16,7 @@
 // A difference is a test that passes with the forwarder and fails with retrip.
 // The table in differences.go has all known ones with their reasons. The run
 // fails on a difference that is not in the table, on an entry of the table whose
-// test passes, on a test that did not run, and if fewer requests or tests than
+// test passes or does not exist, on a test that did not run, and if fewer requests or tests than
 // stated there went through the wrapper.
 //
 // Some of Go's tests depend on time. A test whose result is not the expected one
@@ -45,7 +45,7 @@ import (
 var (
 	only     = flag.String("only", "", "run the tests of this package only")
 	wrappers = flag.String("wrappers", "one,three", "the wrappers to compare with the forwarder")
-	bound    = flag.Duration("bound", 4*time.Minute, "the longest that a package's tests may run with one wrapper")
+	bound    = flag.Duration("bound", 2*time.Minute, "the longest that a package's tests may run with one wrapper")
 	race     = flag.Bool("race", false, "switch the race detector on")
 	keep     = flag.String("keep", "", "work in this directory, and keep the test binaries and their output there")
 )
@@ -98,7 +98,7 @@ func run(ctx context.Context, dir string) error {
 	fmt.Printf("\n%v\n", time.Since(started).Round(time.Second))
 	switch {
 	case compared == 0:
-		return fmt.Errorf("-only %s is none of the packages in differences.go", *only)
+		return fmt.Errorf("-only is %q: use a package of differences.go", *only)
 	case wrong > 0:
 		return fmt.Errorf("%d results are not as expected: see the lines with !, and differences.go", wrong)
 	}
@@ -128,8 +128,8 @@ func (p *patched) compareSuite(ctx context.Context, s suite) (int, error) {
 	return wrong, nil
 }
 
-// compareWrapper runs the tests with one wrapper: first together, and then each
-// of those by itself that would end the process.
+// compareWrapper runs the tests with one wrapper, those together first that don't
+// have to run alone.
 func (p *patched) compareWrapper(ctx context.Context, e execution, control results) (int, error) {
 	expected, alone := known(e.suite.path, e.wrapper)
 	together := e
@@ -145,7 +145,7 @@ func (p *patched) compareWrapper(ctx context.Context, e execution, control resul
 		if err != nil {
 			return 0, err
 		}
-		r.add(single)
+		r.add(single.asOne(name))
 	}
 	wrong := r.report(e.wrapper, e.suite)
 	c := comparison{control: control, tested: r, expected: expected}

@@ -29,7 +29,7 @@ func newResults() results {
 func parse(output []byte) (results, error) {
 	r := newResults()
 	running := map[string]bool{}
-	ended := ""
+	ended, last := "", ""
 	lines := bufio.NewScanner(bytes.NewReader(output))
 	lines.Buffer(nil, 16<<20)
 	for lines.Scan() {
@@ -42,22 +42,25 @@ func parse(output []byte) (results, error) {
 		}
 		counts := map[string]map[string]int{"pass": r.passed, "fail": r.failed, "skip": r.skipped}[event.Action]
 		switch {
-		case event.Action == "run":
+		case event.Action == "run", event.Action == "cont":
 			running[event.Test] = true
+		case event.Action == "pause":
+			delete(running, event.Test)
 		case counts == nil:
 		case event.Test == "":
 			ended, r.took = event.Action, time.Duration(event.Elapsed*float64(time.Second))
 		default:
+			last = event.Test
 			counts[event.Test]++
 			delete(running, event.Test)
 		}
 	}
-	for test := range running {
+	for _, test := range slices.Sorted(maps.Keys(running)) {
 		r.failed[test]++
 		r.died = test
 	}
 	if ended == "" && r.died == "" {
-		r.died = "a test"
+		r.died = last // test2json lets the running test fail
 	}
 	r.failedOutside = ended == "fail" && len(r.failed) == 0
 	if len(r.passed)+len(r.failed)+len(r.skipped) == 0 {
@@ -79,15 +82,23 @@ func (r *results) countRequests(notes string) {
 
 // add adds the results of another run.
 func (r *results) add(other results) {
-	for _, maps := range [][2]map[string]int{
+	for _, counts := range [][2]map[string]int{
 		{r.passed, other.passed}, {r.failed, other.failed}, {r.skipped, other.skipped}, {r.senders, other.senders},
 	} {
-		for name, n := range maps[1] {
-			maps[0][name] += n
+		for name, n := range counts[1] {
+			counts[0][name] += n
 		}
 	}
 	r.took += other.took
 	r.requests += other.requests
+}
+
+// asOne returns the results as those of one test, which failed if anything did.
+func (r results) asOne(name string) results {
+	if len(r.failed) > 0 || r.died != "" {
+		r.passed, r.failed = map[string]int{}, map[string]int{name: 1}
+	}
+	return r
 }
 
 // report prints the results of a suite's tests and returns how many things are
