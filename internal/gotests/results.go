@@ -47,6 +47,8 @@ func parse(output []byte) (results, error) {
 		case event.Action == "pause":
 			delete(running, event.Test)
 		case counts == nil:
+		case event.Action == "fail" && event.Test != "" && !running[event.Test]:
+			// The process ended in another test; test2json blames the last that printed.
 		case event.Test == "":
 			ended, r.took = event.Action, time.Duration(event.Elapsed*float64(time.Second))
 		default:
