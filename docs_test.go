@@ -4,6 +4,8 @@ import (
 	"flag"
 	"fmt"
 	"os"
+	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -159,4 +161,26 @@ func rule(c Classifier) string {
 		text += fmt.Sprintf(" with status %d", r.status)
 	}
 	return text
+}
+
+// Each test that the README names exists, in this package or another of the
+// repository.
+func TestReadmeNamesTests(t *testing.T) {
+	readme, err := os.ReadFile("README.md")
+	require.NoError(t, err)
+	var sources strings.Builder
+	for _, pattern := range []string{"*_test.go", "*/*_test.go", "*/*/*_test.go"} {
+		files, err := filepath.Glob(pattern)
+		require.NoError(t, err)
+		for _, file := range files {
+			source, err := os.ReadFile(file)
+			require.NoError(t, err)
+			sources.Write(source)
+		}
+	}
+	names := regexp.MustCompile("`(Test[A-Za-z0-9]+)…?`").FindAllStringSubmatch(string(readme), -1)
+	require.Greater(t, len(names), 20)
+	for _, name := range names {
+		require.True(t, strings.Contains(sources.String(), "func "+name[1]), "no %s, which the README names", name[1])
+	}
 }
