@@ -311,6 +311,31 @@ func TestAdaptiveHearsEveryAttempt(t *testing.T) {
 	})
 }
 
+// However long ago the throttle was, the limiter allows no more than twice what
+// is sent, so that a sudden burst does not meet the server all at once.
+func TestRateIsAtMostTwiceWhatIsSent(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := Adaptive()
+		s.MaxAttempts = 1
+		n := 0
+		transport := &Transport{Strategy: s, Base: roundTripFunc(func(req *http.Request) (*http.Response, error) {
+			if n++; n == 40 {
+				return status(429)(req)
+			}
+			return status(200)(req)
+		})}
+		for range 640 {
+			_, err := get(t.Context(), transport)
+			require.NoError(t, err)
+			time.Sleep(time.Second / 10)
+		}
+		state := s.Limiter.State()
+		require.True(t, state.Enabled)
+		require.InDelta(t, 10, state.Measured, 1)
+		require.InDelta(t, 2*state.Measured, state.Rate, 1e-9)
+	})
+}
+
 func TestCancelledAttemptDoesNotMoveTheRate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := Adaptive()

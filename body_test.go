@@ -284,6 +284,25 @@ func TestFileThatChanged(t *testing.T) {
 	require.ErrorIs(t, f.Close(), os.ErrClosed)
 }
 
+// A file that has another length is not sent again, even if its time of
+// modification is the same, as on a coarse clock.
+func TestFileOfAnotherLength(t *testing.T) {
+	for _, content := range []string{"longer content", "short"} {
+		f := openFile(t, "content", 0)
+		info, err := f.Stat()
+		require.NoError(t, err)
+		base := script(func(req *http.Request) (*http.Response, error) {
+			require.NoError(t, os.WriteFile(f.Name(), []byte(content), 0o600))
+			require.NoError(t, os.Chtimes(f.Name(), info.ModTime(), info.ModTime()))
+			return status(503)(req)
+		}, status(200))
+		resp, err := (&Transport{Base: base, Strategy: noWait()}).RoundTrip(newRequest(t, "PUT", f))
+		require.NoError(t, err)
+		require.Equal(t, 503, resp.StatusCode)
+		require.Len(t, base.sent(), 1)
+	}
+}
+
 func TestGetBodyThatFails(t *testing.T) {
 	tests := []struct {
 		name string

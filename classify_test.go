@@ -70,6 +70,18 @@ func TestOnHeader(t *testing.T) {
 	require.ErrorContains(t, (&Transport{Strategy: s}).Validate(), "has no header name")
 }
 
+// The rule speaks of failures only, also where a classifier of the user's own
+// asks it.
+func TestOnHeaderInsideAnotherClassifier(t *testing.T) {
+	rule := OnHeader(Transient, "X-Retry", "")
+	s := noWait()
+	s.Classifiers = []Classifier{ClassifierFunc(func(a Attempt) Class { return rule.Classify(a) })}
+	base := script(status(200, "X-Retry: yes"))
+	_, err := get(t.Context(), &Transport{Base: base, Strategy: s})
+	require.NoError(t, err)
+	require.Len(t, base.sent(), 1)
+}
+
 func TestErrors(t *testing.T) {
 	tests := []struct {
 		err       error

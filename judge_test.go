@@ -223,6 +223,37 @@ func TestOddVerdicts(t *testing.T) {
 	require.Equal(t, NotRetryable, trace.Trips()[0][0].Reason)
 }
 
+// A classifier that asks for the body again, or where there is none, leaves
+// the decision to the others.
+func TestClassifierThatAlwaysAsksForTheBody(t *testing.T) {
+	for _, failure := range []step{status(503), fails(errReset)} {
+		s := noWait()
+		s.Classifiers = append([]Classifier{ClassifierFunc(func(Attempt) Class { return NeedsBody })}, s.Classifiers...)
+		base := script(failure, status(200))
+		resp, err := get(t.Context(), &Transport{Base: base, Strategy: s})
+		require.NoError(t, err)
+		require.Equal(t, 200, resp.StatusCode)
+		require.Len(t, base.sent(), 2)
+	}
+}
+
+// Without a backoff, too, a request that is cancelled between two attempts is
+// not sent again.
+func TestCancelInObserve(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	attempts := 0
+	_, err := get(ctx, &Transport{
+		Strategy: noWait(),
+		Observe:  func(Event) { cancel() },
+		Base: roundTripFunc(func(*http.Request) (*http.Response, error) {
+			attempts++
+			return &http.Response{StatusCode: 503, Body: http.NoBody}, nil
+		}),
+	})
+	require.ErrorIs(t, err, Cancelled)
+	require.Equal(t, 1, attempts)
+}
+
 // An answer that comes as the caller gives up is still an answer.
 func TestAnswerOfACancelledRequest(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())

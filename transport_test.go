@@ -624,6 +624,15 @@ func TestOverridesOfTheContext(t *testing.T) {
 	})
 }
 
+// What a context says adds up.
+func TestOverridesAddUp(t *testing.T) {
+	base := script(status(503))
+	ctx := WithMaxAttempts(WithIdempotent(WithStrategy(t.Context(), noWait())), 2)
+	_, err := (&Transport{Base: base}).RoundTrip(newRequest(t, "POST", nil).WithContext(ctx))
+	require.NoError(t, err)
+	require.Len(t, base.sent(), 2)
+}
+
 func TestEventsAndTrace(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var seen []Event

@@ -1,9 +1,9 @@
 // Mutants breaks retrip on purpose, one line at a time, and reports which of
 // the faults the tests find:
 //
-//	go run ./internal/mutants [-run REGEXP] [-list] [-race]
+//	go run ./internal/mutants [-run REGEXP] [-list] [-quick] [-race]
 //
-// The faults are the rows of list.go: each says in its name what a user would
+// The faults are the rows that list.go puts together: each says in its name what a user would
 // suffer from. A mutant never touches the working tree: go test -overlay
 // compiles the changed file in place of the real one. It meets the tests of its
 // row first, and if it survives those, the whole suite. A mutant that survives,
@@ -41,6 +41,7 @@ func main() {
 		run   = flag.String("run", "", "test only the mutants whose name matches this `regexp`")
 		list  = flag.Bool("list", false, "only check that the mutants apply, and list them")
 		race  = flag.Bool("race", false, "use the race detector")
+		quick = flag.Bool("quick", false, "spare survivors of their own tests the whole suite")
 		limit = flag.Duration("limit", time.Minute, "how long the tests of a row may take; the whole suite gets five times that")
 	)
 	flag.Parse()
@@ -51,7 +52,7 @@ func main() {
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
-	ok, err := test(ctx, wanted, settings{race: *race, limit: *limit}, *list)
+	ok, err := test(ctx, wanted, settings{race: *race, quick: *quick, limit: *limit}, *list)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "mutants:", err)
 	}
