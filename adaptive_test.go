@@ -311,6 +311,16 @@ func TestAdaptiveHearsEveryAttempt(t *testing.T) {
 	})
 }
 
+// Only throttling slows attempts down: other failures say nothing about their number.
+func TestOtherFailuresDoNotSlowDown(t *testing.T) {
+	for _, failure := range []step{status(503), status(404), jsonError(400, "RequestTimeout"), fails(errReset)} {
+		s := Adaptive()
+		s.Backoff = Constant{}
+		_, _ = get(t.Context(), &Transport{Base: script(failure), Strategy: s})
+		require.False(t, s.Limiter.State().Enabled)
+	}
+}
+
 // However long ago the throttle was, the limiter allows no more than twice what
 // is sent, so that a sudden burst does not meet the server all at once.
 func TestRateIsAtMostTwiceWhatIsSent(t *testing.T) {

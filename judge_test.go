@@ -80,6 +80,18 @@ func TestRetryIsTold(t *testing.T) {
 	})
 }
 
+// A Backoff hears of its own delays only, also where the server asked for more.
+func TestBackoffIsNotToldTheServersWait(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := longest(Standard())
+		s.Backoff = DecorrelatedJitter{Base: time.Second}
+		base := script(status(503, "Retry-After: 20"), status(503))
+		_, err := get(t.Context(), &Transport{Base: base, Strategy: s})
+		require.NoError(t, err)
+		require.Equal(t, milliseconds(20000, 9000), base.waits())
+	})
+}
+
 func TestBackoffThatStops(t *testing.T) {
 	ctx, trace := WithTrace(t.Context())
 	s := Standard()
@@ -157,6 +169,23 @@ func TestQueueIsPartOfTheWait(t *testing.T) {
 		e := trace.Trips()[0][0]
 		require.Equal(t, WaitOverCap, e.Reason)
 		require.Equal(t, "limiter", e.WaitFrom)
+	})
+}
+
+// An attempt that the limiter lets go by the end of the backoff does not wait for it.
+func TestBackoffIsPartOfTheQueue(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := Adaptive()
+		s.Backoff, s.MaxAdmitWait = Constant{Wait: 3 * time.Second}, 300*time.Millisecond
+		base := script(status(429), status(503), status(200))
+		transport := &Transport{Base: base, Strategy: s}
+		_, err := get(WithMaxAttempts(t.Context(), 1), transport)
+		require.NoError(t, err)
+		time.Sleep(2 * time.Second) // for the first of the next two, at one in two seconds
+		resp, err := get(t.Context(), transport)
+		require.NoError(t, err)
+		require.Equal(t, 200, resp.StatusCode)
+		require.Equal(t, 3*time.Second, base.waits()[1])
 	})
 }
 

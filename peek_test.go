@@ -255,3 +255,21 @@ func TestErrorBodiesAndDeadlines(t *testing.T) {
 		}
 	}
 }
+
+// A look into a slow body is part of the backoff, so a retry that is due before
+// the deadline is sent, however long the look took.
+func TestLookIntoTheBodyCountsOnceAgainstTheDeadline(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithTimeout(t.Context(), 600*time.Millisecond)
+		defer cancel()
+		s := noWait()
+		s.Backoff = Constant{Wait: 500 * time.Millisecond}
+		base := script(func(req *http.Request) (*http.Response, error) {
+			return respond(503, "application/json", stalled())(req)
+		}, status(200))
+		resp, err := get(ctx, &Transport{Base: base, Strategy: s})
+		require.NoError(t, err)
+		require.Equal(t, 200, resp.StatusCode)
+		require.Equal(t, milliseconds(500), base.waits())
+	})
+}

@@ -111,7 +111,7 @@ var answers = []mutant{
 	{
 		name: "The context of an attempt that is not sent stays alive",
 		file: "end.go", old: `if c.limit != nil { c.limit.stop() }`, new: ``,
-		tests: `TestPrepareFailure|TestAttemptTimeout`,
+		tests: `TestContextOfAnAttemptThatIsNotSentEnds`,
 	},
 	{
 		name: "A request that is not retried leaves its body open",

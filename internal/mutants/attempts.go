@@ -81,7 +81,7 @@ var attempts = []mutant{
 	{
 		name: "The second of two settings in a context undoes the first",
 		file: "override.go", old: `o = *before`, new: `_ = before`,
-		tests: `TestOverridesOfTheContext`,
+		tests: `TestOverridesAddUp`,
 	},
 	{
 		name: "A retry forgets what its context says",

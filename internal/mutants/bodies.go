@@ -10,7 +10,7 @@ var bodies = []mutant{
 	{
 		name: "A file that became shorter or longer is sent again",
 		file: "body.go", old: `info.Size() != r.info.Size() || !info.ModTime()`, new: `!info.ModTime()`,
-		tests: `TestFileThatChanged`,
+		tests: `TestFileOfAnotherLength`,
 	},
 	{
 		name: "A file that was written anew is sent again",

@@ -62,7 +62,7 @@ var deciding = []mutant{
 		name: "The limiter takes every failure for throttling",
 		file: "judge.go", old: `c.limiter.update(c.limiter.clock(), c.verdict.class == Throttled)`,
 		new:   `c.limiter.update(c.limiter.clock(), c.verdict.class != Success)`,
-		tests: `TestAdaptiveHearsEveryAttempt`,
+		tests: `TestOtherFailuresDoNotSlowDown`,
 	},
 	{
 		name: "A retry by an SDK further out is retried once more",
@@ -124,7 +124,7 @@ var deciding = []mutant{
 	{
 		name: "RepeatAll does not count",
 		file: "judge.go", old: `c.idempotent || c.policy.RepeatAll || repeatable(`, new: `c.idempotent || repeatable(`,
-		tests: `TestBotocoreTable`,
+		tests: `TestSafety`,
 	},
 	{
 		name: "WithIdempotent does not count",
@@ -159,7 +159,7 @@ var deciding = []mutant{
 	{
 		name: "A backoff hears of the server's wait as if it were its own",
 		file: "judge.go", old: `c.delay, c.from = h.Wait, h.From`, new: `c.delay, c.from, c.own = h.Wait, h.From, h.Wait`,
-		tests: `TestRetryIsTold`,
+		tests: `TestBackoffIsNotToldTheServersWait`,
 	},
 	{
 		name: "A server's short wait cuts the backoff",
@@ -184,7 +184,7 @@ var deciding = []mutant{
 	{
 		name: "The backoff does not count towards the wait for the limiter",
 		file: "judge.go", old: `queued-c.delay > s.MaxAdmitWait`, new: `queued > s.MaxAdmitWait`,
-		tests: `TestQueueIsPartOfTheWait`,
+		tests: `TestBackoffIsPartOfTheQueue`,
 	},
 	{
 		name: "A retry is planned for the very moment of the deadline",
@@ -200,7 +200,7 @@ var deciding = []mutant{
 	{
 		name: "The time that a look into the body took counts twice against the deadline",
 		file: "judge.go", old: `wait -= now.Sub(from)`, new: `_ = now.Sub(from)`,
-		tests: `TestErrorBodiesAndDeadlines`,
+		tests: `TestLookIntoTheBodyCountsOnce`,
 	},
 	{
 		name: "An event blames the backoff for the server's wait",
@@ -210,7 +210,7 @@ var deciding = []mutant{
 	{
 		name: "Throttling waits like any failure",
 		file: "strategy.go", old: `if r.Class == Throttled && s.ThrottleBackoff != nil {`, new: `if false {`,
-		tests: `TestModes|TestVectorsBackoff`,
+		tests: `TestEventsAndTrace`,
 	},
 	{
 		name: "A negative delay of a backoff is not zero",
@@ -225,12 +225,12 @@ var deciding = []mutant{
 	{
 		name: "A classifier that asks for the body twice keeps the others from answering",
 		file: "strategy.go", old: `c == NeedsBody && (a.Body != nil || a.Response == nil)`, new: `c == NeedsBody && a.Response == nil`,
-		tests: `TestOddVerdicts`,
+		tests: `TestClassifierThatAlwaysAsks`,
 	},
 	{
 		name: "A classifier that asks for the body of an error keeps the others from answering",
 		file: "strategy.go", old: `c == NeedsBody && (a.Body != nil || a.Response == nil)`, new: `c == NeedsBody && a.Body != nil`,
-		tests: `TestOddVerdicts`,
+		tests: `TestClassifierThatAlwaysAsks`,
 	},
 	{
 		name: "No classifier is asked about an answer below 400",
@@ -245,7 +245,8 @@ var deciding = []mutant{
 	{
 		name: "A user's wait reader may ask for less than nothing",
 		file: "strategy.go", old: `h.Wait = max(h.Wait, 0)`, new: `_ = h`,
-		tests: `TestServerDirectedWaits`,
+		tests:      `TestServerDirectedWaits`,
+		equivalent: "a wait that is not longer than the backoff does not count, and on top of the backoff a negative one is never longer",
 	},
 	{
 		name: "The bound of a server's wait does not count",
@@ -260,7 +261,7 @@ var deciding = []mutant{
 	{
 		name: "A wait that comes on top of the backoff replaces it",
 		file: "strategy.go", old: `if h.Added {`, new: `if false {`,
-		tests: `TestWaitHeaders|TestServerDirectedWaits`,
+		tests: `TestWaitHeaderOfTheUsersOwn`,
 	},
 	{
 		name: "The last of several readers of a server's wait wins",

@@ -130,12 +130,12 @@ var keys = []mutant{
 	{
 		name: "A key holds the long URL that it was cut from",
 		file: "keys.go", old: `key = strings.Clone(key)`, new: `_ = strings.Clone`,
-		tests: `TestIdleHostTakesLittleMemory|TestLongKeysAreShared`,
+		tests: `TestKeyDoesNotKeep`,
 	},
 	{
 		name: "A busy host is dropped before an idle one",
 		file: "keys.go", old: `if e.used.Load() { e.used.Store(false) } else if`, new: `if false { e.used.Store(false) } else if`,
-		tests: `TestKeysAreBounded`,
+		tests: `TestBusyHostIsKept`,
 	},
 	{
 		name: "Hosts that share a strategy share a clock",

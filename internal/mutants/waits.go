@@ -46,7 +46,7 @@ var waits = []mutant{
 	{
 		name: "A header that a user names in lower case is never read",
 		file: "retryafter.go", old: `known[i].header = http.CanonicalHeaderKey(w.Name)`, new: `known[i].header = w.Name; _ = http.CanonicalHeaderKey`,
-		tests: `TestWaitHeaders`,
+		tests: `TestWaitHeaderOfTheUsersOwn`,
 	},
 	{
 		name: "AWS's own header may ask for 50 s more than the backoff",
@@ -66,7 +66,7 @@ var waits = []mutant{
 	{
 		name: "The chance that waits are drawn with is u² in place of u",
 		file: "strategy.go", old: `r.Rand = rand.Float64()`, new: `r.Rand = rand.Float64(); r.Rand *= r.Rand`,
-		tests: `TestSimulatedBucket|TestSimulatedContention|TestBackoffs`,
+		tests: `TestJitterIsUniform`,
 	},
 	{
 		name: "The chance of the user's own source does not count",
@@ -136,7 +136,7 @@ var waits = []mutant{
 	{
 		name: "Without a backoff, a request that was cancelled in Observe is sent again",
 		file: "wait.go", old: `if d == 0 { return cancellation(req) }`, new: `if d == 0 { return nil }`,
-		tests: `TestCancel`,
+		tests: `TestCancelInObserve`,
 	},
 }
 
@@ -145,12 +145,12 @@ var limiter = []mutant{
 	{
 		name: "The limiter allows three times what is sent, not twice",
 		file: "adaptive.go", old: `maxOfMeasured = 2.0`, new: `maxOfMeasured = 3.0`,
-		tests: `TestVectorsAdaptive|TestLimiterTimeline`,
+		tests: `TestRateIsAtMostTwiceWhatIsSent`,
 	},
 	{
 		name: "The bound by what is sent does not count",
 		file: "adaptive.go", old: `target = min(target, maxOfMeasured*l.measured)`, new: `_ = maxOfMeasured`,
-		tests: `TestVectorsAdaptive|TestLimiterTimeline`,
+		tests: `TestRateIsAtMostTwiceWhatIsSent`,
 	},
 	{
 		name: "A throttle cuts the rate to a half",
@@ -255,7 +255,7 @@ var limiter = []mutant{
 	{
 		name: "A limiter with a queue is forgotten",
 		file: "adaptive.go", old: `return l.waiting == 0 && now-l.throttledAt >= throttleMemory`, new: `return now-l.throttledAt >= throttleMemory`,
-		tests: `TestThrottledHostIsNotForgotten`,
+		tests: `TestHostWithAQueueIsNotForgotten`,
 	},
 	{
 		name: "A limiter is forgotten with its throttle",
