@@ -56,6 +56,7 @@ func TestOnHeader(t *testing.T) {
 		{OnHeader(Permanent, "x-should-retry", "false"), 503, nil, Unknown},
 		{OnHeader(Permanent, "x-should-retry", "false"), 200, http.Header{"X-Should-Retry": {"false"}}, Unknown},
 		{OnHeader(Permanent, "X-Maintenance-Mode", ""), 503, http.Header{"X-Maintenance-Mode": {""}}, Permanent},
+		{OnHeader(Permanent, "X-Maintenance-Mode", ""), 503, http.Header{"X-Maintenance-Mode": {"on"}}, Permanent},
 		{OnHeader(Permanent, "X-Maintenance-Mode", ""), 503, http.Header{"X-Other": {""}}, Unknown},
 	}
 	for _, tt := range tests {
@@ -68,18 +69,6 @@ func TestOnHeader(t *testing.T) {
 	s := Standard()
 	s.Classifiers = []Classifier{OnHeader(Permanent, "", "")}
 	require.ErrorContains(t, (&Transport{Strategy: s}).Validate(), "has no header name")
-}
-
-// The rule speaks of failures only, also where a classifier of the user's own
-// asks it.
-func TestOnHeaderInsideAnotherClassifier(t *testing.T) {
-	rule := OnHeader(Transient, "X-Retry", "")
-	s := noWait()
-	s.Classifiers = []Classifier{ClassifierFunc(func(a Attempt) Class { return rule.Classify(a) })}
-	base := script(status(200, "X-Retry: yes"))
-	_, err := get(t.Context(), &Transport{Base: base, Strategy: s})
-	require.NoError(t, err)
-	require.Len(t, base.sent(), 1)
 }
 
 func TestErrors(t *testing.T) {
@@ -108,6 +97,9 @@ func TestErrors(t *testing.T) {
 		{&net.OpError{Op: "dial", Err: &net.DNSError{IsNotFound: true}}, Permanent, false},
 		{x509.UnknownAuthorityError{}, Permanent, true},
 		{&tls.CertificateVerificationError{Err: x509.HostnameError{Certificate: &x509.Certificate{}}}, Permanent, true},
+		{&tls.CertificateVerificationError{Err: x509.UnhandledCriticalExtension{}}, Permanent, true},
+		{x509.HostnameError{Certificate: &x509.Certificate{}}, Permanent, true}, // as tls.Config.VerifyConnection may return it
+		{x509.SystemRootsError{}, Permanent, true},
 		{x509.CertificateInvalidError{Reason: x509.Expired}, Permanent, true},
 		{tls.RecordHeaderError{}, Permanent, true},
 		{errors.New(`unsupported protocol scheme "ftp"`), Permanent, true},
