@@ -247,6 +247,19 @@ func TestBodyBeyondTheBufferIsSentOnce(t *testing.T) {
 	}
 }
 
+// A body of exactly the length that is kept is sent again, however it comes in.
+func TestBodyThatJustFitsTheBuffer(t *testing.T) {
+	const content = "0123456789"
+	for _, pieces := range []func(io.Reader) io.Reader{iotest.OneByteReader, iotest.HalfReader, iotest.DataErrReader} {
+		base := script(status(503), status(200))
+		req := newRequest(t, "PUT", pieces(onlyReader{strings.NewReader(content)}))
+		resp, err := (&Transport{Base: base, Strategy: noWait(), ReplayBuffer: int64(len(content))}).RoundTrip(req)
+		require.NoError(t, err)
+		require.Equal(t, 200, resp.StatusCode)
+		require.Equal(t, content, base.sent()[1].body)
+	}
+}
+
 func TestBodyThatFailsMidway(t *testing.T) {
 	broken := errors.New("disk on fire")
 	base := script(status(200))
@@ -284,16 +297,17 @@ func TestFileThatChanged(t *testing.T) {
 	require.ErrorIs(t, f.Close(), os.ErrClosed)
 }
 
-// A file that has another length is not sent again, even if its time of
-// modification is the same, as on a coarse clock.
-func TestFileOfAnotherLength(t *testing.T) {
-	for _, content := range []string{"longer content", "short"} {
+// A file is sent again only if both its length and its time of modification are
+// what they were: either may be the same by chance, or on a coarse clock.
+func TestFileThatChangedInOneWay(t *testing.T) {
+	for content, later := range map[string]time.Duration{"longer content": 0, "short": 0, "CONTENT": time.Second} {
 		f := openFile(t, "content", 0)
 		info, err := f.Stat()
 		require.NoError(t, err)
+		modified := info.ModTime().Add(later)
 		base := script(func(req *http.Request) (*http.Response, error) {
 			require.NoError(t, os.WriteFile(f.Name(), []byte(content), 0o600))
-			require.NoError(t, os.Chtimes(f.Name(), info.ModTime(), info.ModTime()))
+			require.NoError(t, os.Chtimes(f.Name(), modified, modified))
 			return status(503)(req)
 		}, status(200))
 		resp, err := (&Transport{Base: base, Strategy: noWait()}).RoundTrip(newRequest(t, "PUT", f))
@@ -529,6 +543,28 @@ func TestRetryMemory(t *testing.T) {
 		return &http.Response{StatusCode: 200 + 303*(calls%2), Body: http.NoBody}, nil
 	})})
 	require.Less(t, twice-once, int64(2<<10))
+}
+
+// What is kept of a body that declares its length is no longer than that.
+func TestShortBodyTakesLittleMemory(t *testing.T) {
+	countsAllocations(t)
+	perRequest := func(declared int64) int64 {
+		transport := &Transport{Strategy: noWait(), Base: roundTripFunc(func(req *http.Request) (*http.Response, error) {
+			_, err := io.Copy(io.Discard, req.Body)
+			return &http.Response{StatusCode: 200, Body: http.NoBody}, errors.Join(err, req.Body.Close())
+		})}
+		return testing.Benchmark(func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				req, _ := http.NewRequest("PUT", "https://example.com/", onlyReader{strings.NewReader("0123456789")})
+				req.ContentLength = declared
+				if _, err := transport.RoundTrip(req); err != nil {
+					b.Fatal(err)
+				}
+			}
+		}).AllocedBytesPerOp()
+	}
+	require.Less(t, perRequest(10)+1<<10, perRequest(-1))
 }
 
 // Many goroutines, opaque bodies, early answers, cancellations: every body
@@ -908,6 +944,24 @@ func TestCutShortIsNoCleanEnd(t *testing.T) {
 		synctest.Wait()
 		require.Equal(t, 1, source.closes())
 	})
+}
+
+// A copy that is read for the first time when the body is closed is not an empty body.
+func TestCopyReadTooLateHasNoCleanEnd(t *testing.T) {
+	var late io.ReadCloser
+	base := roundTripFunc(func(req *http.Request) (*http.Response, error) {
+		var err error
+		late, err = req.GetBody()
+		require.NoError(t, err)
+		another, err := req.GetBody() // from here on, the first counts as forgotten
+		require.NoError(t, err)
+		_ = another.Close()
+		return script(status(200)).RoundTrip(req)
+	})
+	_, err := (&Transport{Base: base}).RoundTrip(newRequest(t, "PUT", opaque("body")))
+	require.NoError(t, err)
+	body, err := io.ReadAll(late)
+	require.True(t, err != nil || string(body) == "body", "%q and a clean end", body)
 }
 
 // A base that looks at a copy and forgets it keeps nothing open either, once

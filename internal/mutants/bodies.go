@@ -10,12 +10,12 @@ var bodies = []mutant{
 	{
 		name: "A file that became shorter or longer is sent again",
 		file: "body.go", old: `info.Size() != r.info.Size() || !info.ModTime()`, new: `!info.ModTime()`,
-		tests: `TestFileOfAnotherLength`,
+		tests: `TestFileThatChangedInOneWay`,
 	},
 	{
 		name: "A file that was written anew is sent again",
 		file: "body.go", old: `info.Size() != r.info.Size() || !info.ModTime().Equal(r.info.ModTime())`, new: `info.Size() != r.info.Size()`,
-		tests: `TestFileThatChanged`,
+		tests: `TestFileThatChangedInOneWay`,
 	},
 	{
 		name: "A copy of the body can be opened when its attempt is over",
@@ -34,7 +34,7 @@ var bodies = []mutant{
 	},
 	{
 		name: "The caller's body stays open at the end",
-		file: "body.go", old: `case r.done(): return r.closeSource() case len(`, new: `case r.done(): return nil case len(`,
+		file: "body.go", old: `case r.done(): return r.closeSource() case len(`, new: "case r.done():\nreturn nil\ncase len(",
 		tests: `TestRequestBodyIsClosedOnce|TestEveryExitClosesTheBody`,
 	},
 	{
@@ -45,7 +45,7 @@ var bodies = []mutant{
 	{
 		name: "What the last attempt has read of the body stays in memory",
 		file: "bodyread.go", old: `b.r.chunks[b.chunk] = nil`, new: `_ = b`,
-		tests: `TestCaptureIsFreedWhileTheSourceIsIdle`,
+		tests: `TestCaptureIsFreedAsTheLastAttemptReadsIt`,
 	},
 	{
 		name: "A body whose Close panics ends the program",
@@ -65,7 +65,7 @@ var bodies = []mutant{
 	{
 		name: "A body of Prepare's making does not close the caller's",
 		file: "body.go", old: `r.wrapped = false r.leaveAll()`, new: `r.wrapped = false`,
-		tests: `TestPrepareMayWrapABody|TestPrepareThatWrapsABodyClosesItOnce`,
+		tests: `TestPrepareThatWrapsABodyWithoutItsClose`,
 	},
 	{
 		name: "A body is read on while it is decided whether it is sent again",
@@ -80,7 +80,7 @@ var bodies = []mutant{
 	{
 		name: "A body that was cut short ends like a whole one",
 		file: "bodyread.go", old: `case r.closed != nil: return 0, errBodyOver`, new: `case r.closed != nil: return 0, io.EOF`,
-		tests: `TestCutShortIsNoCleanEnd`,
+		tests: `TestCopyReadTooLateHasNoCleanEnd`,
 	},
 	{
 		name: "A body one byte longer than what is kept is sent again",
@@ -90,7 +90,7 @@ var bodies = []mutant{
 	{
 		name: "A body of exactly the length that is kept is not sent again",
 		file: "bodyread.go", old: `(r.size < r.limit || r.size == r.limit && !sent)`, new: `r.size < r.limit-1`,
-		tests: `TestBodyBeyondTheBufferIsSentOnce|TestBodyIsSentAgainWhole`,
+		tests: `TestBodyThatJustFitsTheBuffer`,
 	},
 	{
 		name: "More of a body is kept than ReplayBuffer says",
@@ -98,9 +98,9 @@ var bodies = []mutant{
 		tests: `TestBodyBeyondTheBufferIsSentOnce|TestLongOpaqueBodyTakesNoMemory`,
 	},
 	{
-		name: "A body of a declared length takes twice its memory",
+		name: "A short body of a declared length takes the memory of a long one",
 		file: "bodyread.go", old: `room = left + 1`, new: `_ = left`,
-		tests: `TestRetryMemory|TestBodyOfAnyDeclaredLength`,
+		tests: `TestShortBodyTakesLittleMemory`,
 	},
 	{
 		name: "A reader that returns more than there was room for is believed",

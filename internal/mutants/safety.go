@@ -84,7 +84,7 @@ var safety = []mutant{
 	{
 		name: "Any error of an HTTP/2 stream proves that nothing was processed",
 		file: "repeatable.go", old: `stream.Code == refusedStream`, new: `stream.Code <= refusedStream`,
-		tests: `TestSafety`,
+		tests: `TestErrors`,
 	},
 	{
 		name: "A refused HTTP/2 stream proves nothing",
@@ -94,17 +94,17 @@ var safety = []mutant{
 	{
 		name: "Any TLS alert proves that the handshake failed",
 		file: "repeatable.go", old: `slices.Contains(handshakeAlerts, uint8(alert.Uint()))`, new: `(true || slices.Contains(handshakeAlerts, 0))`,
-		tests: `TestSafety`,
+		tests: `TestErrors`,
 	},
 	{
 		name: "A timeout of the TLS handshake proves nothing",
 		file: "repeatable.go", old: `err.Error() == "net/http: TLS handshake timeout"`, new: `err.Error() == "TLS handshake timeout"`,
-		tests: `TestSafety`,
+		tests: `TestErrors`,
 	},
 	{
 		name: "Any timeout counts as one of the TLS handshake",
 		file: "repeatable.go", old: `t.Timeout() && err.Error() == "net/http: TLS handshake timeout"`, new: `t.Timeout()`,
-		tests: `TestSafety`,
+		tests: `TestSafety|TestErrors`,
 	},
 	{
 		name: "A request whose key is not in canonical form gets another",
