@@ -25,6 +25,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
 
@@ -221,6 +222,25 @@ func TestEndOfContextEndsABlockedSource(t *testing.T) {
 			})
 		})
 	}
+}
+
+// The caller's body is closed when the caller gives up, however long the base
+// then takes to notice.
+func TestEndOfContextClosesTheBodyUnderASlowBase(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		source := opaque("body")
+		base := roundTripFunc(func(req *http.Request) (*http.Response, error) {
+			time.Sleep(time.Hour)
+			return nil, errors.Join(context.Cause(req.Context()), req.Body.Close())
+		})
+		time.AfterFunc(2*time.Second, func() { assert.Equal(t, 1, source.closes()) })
+		_, err := (&Transport{Base: base}).RoundTrip(newRequest(t, "PUT", source).WithContext(ctx))
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		synctest.Wait()
+		require.Equal(t, 1, source.closes())
+	})
 }
 
 func TestBodyBeyondTheBufferIsSentOnce(t *testing.T) {

@@ -121,7 +121,7 @@ var bodies = []mutant{
 	{
 		name: "A source that blocks is not closed when the caller gives up",
 		file: "bodyread.go", old: `if b.r.ctx.Err() != nil { b.r.closeSource() }`, new: ``,
-		tests: `TestEndOfContextEndsABlockedSource|TestBrokenStreamUnderAnIdleSource`,
+		tests: `TestEndOfContext`,
 	},
 	{
 		name: "A GetBody that returns more than declared is believed",
