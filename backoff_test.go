@@ -40,6 +40,21 @@ func TestBackoffs(t *testing.T) {
 	require.Equal(t, 75*ms, d, "drawn from the cap")
 }
 
+// Without a cap, waits grow to the largest Duration and stay there.
+func TestWaitsWithoutACapDoNotOverflow(t *testing.T) {
+	const base = 100 * time.Millisecond
+	for _, backoff := range []Backoff{Exponential{Base: base}, FullJitter{Base: base}, EqualJitter{Base: base}, CapAfterJitter{Base: base}} {
+		var prev time.Duration
+		for n := range 100 {
+			d, ok := backoff.Delay(Retry{Index: n, Rand: 1})
+			require.True(t, ok)
+			require.GreaterOrEqual(t, d, prev, "%T, retry %d", backoff, n)
+			prev = d
+		}
+		require.Equal(t, time.Duration(math.MaxInt64), prev, "%T", backoff)
+	}
+}
+
 // Without a Rand of the user's own, all waits up to the ceiling are equally likely.
 func TestJitterIsUniform(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

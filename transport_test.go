@@ -194,8 +194,10 @@ func TestRequestCancelDuringWait(t *testing.T) {
 		//lint:ignore SA1019 what http.Client.Timeout still uses over us
 		req.Cancel = cancel
 		time.AfterFunc(time.Second, func() { close(cancel) })
+		start := time.Now()
 		_, err := (&Transport{Base: script(status(503)), Strategy: s}).RoundTrip(req)
 		require.ErrorIs(t, err, Cancelled)
+		require.Equal(t, time.Second, time.Since(start), "it returns at once")
 	})
 }
 
