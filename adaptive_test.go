@@ -2,6 +2,7 @@ package retrip
 
 import (
 	"context"
+	"io"
 	"math"
 	"math/rand/v2"
 	"net/http"
@@ -343,6 +344,59 @@ func TestRateIsAtMostTwiceWhatIsSent(t *testing.T) {
 		require.True(t, state.Enabled)
 		require.InDelta(t, 10, state.Measured, 1)
 		require.InDelta(t, 2*state.Measured, state.Rate, 1e-9)
+	})
+}
+
+// The limiter's state never shows more tokens than it may save up: not after a
+// cut, and not when a permit comes back that was not used.
+func TestTokensAreNeverMoreThanTheBurst(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := Adaptive()
+		s.MaxAttempts = 1
+		answer, failing := status(200), false
+		transport := &Transport{
+			Strategy: s,
+			Base:     roundTripFunc(func(req *http.Request) (*http.Response, error) { return answer(req) }),
+			Prepare: func(*http.Request, Prep) error {
+				if failing {
+					time.Sleep(4 * time.Second)
+					return io.ErrNoProgress
+				}
+				return nil
+			},
+		}
+		send := func(play step) {
+			answer = play
+			_, err := get(t.Context(), transport)
+			require.NoError(t, err)
+			state := s.Limiter.State()
+			require.LessOrEqual(t, state.Tokens, max(state.Burst, 1))
+		}
+		for range 100 {
+			send(status(200))
+			time.Sleep(10 * time.Millisecond)
+		}
+		send(status(429))
+		for range 100 {
+			send(status(200))
+		}
+		time.Sleep(10 * time.Second) // the bucket is full
+		send(status(429))
+
+		time.Sleep(10 * time.Second)
+		failing = true
+		var wg sync.WaitGroup
+		wg.Go(func() {
+			_, err := get(t.Context(), transport)
+			assert.ErrorIs(t, err, PrepareFailed)
+		})
+		synctest.Wait()
+		failing = false
+		time.Sleep(3 * time.Second) // the bucket is filling up again
+		send(status(200))
+		wg.Wait()
+		state := s.Limiter.State()
+		require.LessOrEqual(t, state.Tokens, max(state.Burst, 1))
 	})
 }
 

@@ -75,7 +75,7 @@ func newLaboratory(ctx context.Context, s settings, chosen []mutant) (*laborator
 			rows = append(rows, "(?:"+m.tests+")")
 		}
 	}
-	if out, err := l.runTests(ctx, l.limit*5, l.sound, strings.Join(rows, "|")); err != nil {
+	if out, err := l.runTests(ctx, l.limit*10, l.sound, strings.Join(rows, "|")); err != nil {
 		return nil, fmt.Errorf("the tests fail without a mutant: mend them first: %w\n%s", err, tail(out))
 	}
 	var packages []string
@@ -182,7 +182,7 @@ func (l *laboratory) runTests(ctx context.Context, limit time.Duration, binary, 
 
 // runSuite runs all tests of the root package, and then those of others.
 func (l *laboratory) runSuite(ctx context.Context, binary, overlay string, packages []string) (string, error) {
-	limit := 5 * l.limit
+	limit := 10 * l.limit
 	out, err := l.runTests(ctx, limit, binary, ".")
 	if err != nil || len(packages) == 0 {
 		return out, err

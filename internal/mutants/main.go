@@ -42,7 +42,7 @@ func main() {
 		list  = flag.Bool("list", false, "only check that the mutants apply, and list them")
 		race  = flag.Bool("race", false, "use the race detector")
 		quick = flag.Bool("quick", false, "spare survivors of their own tests the whole suite")
-		limit = flag.Duration("limit", time.Minute, "how long the tests of a row may take; the whole suite gets five times that")
+		limit = flag.Duration("limit", 30*time.Second, "how long the tests of a row may take; the whole suite gets ten times that")
 	)
 	flag.Parse()
 	wanted, err := regexp.Compile(*run)

@@ -175,12 +175,12 @@ var limiter = []mutant{
 	{
 		name: "What was sent before the first throttle is forgotten",
 		file: "adaptive.go", old: `l.more.Add(1)`, new: ``,
-		tests: `TestLimiterMakesUpForWhatItPutOff`,
+		tests: `TestQueueIsFirstComeFirstServed`,
 	},
 	{
 		name: "An update before the first throttle is put off and not made up for",
 		file: "adaptive.go", old: `pending > l.now {`, new: `pending > l.now && false {`,
-		tests: `TestLimiterMakesUpForWhatItPutOff`,
+		tests: `TestVectorsAdaptive|TestLimiterMakesUpForWhatItPutOff`,
 	},
 	{
 		name: "A newcomer overtakes the queue",
@@ -195,17 +195,17 @@ var limiter = []mutant{
 	{
 		name: "Any waiting attempt may go first, not the oldest",
 		file: "adaptive.go", old: `if l.head != p { return false, -1 }`, new: ``,
-		tests: `TestQueueIsFirstComeFirstServed|TestLimiterPlacesGivenUp`,
+		tests: `TestQueueIsFirstComeFirstServed`,
 	},
 	{
 		name: "A permit that comes back wakes nobody",
 		file: "adaptive.go", old: `l.tokens = min(l.tokens+1, l.burst) l.wakeHead()`, new: `l.tokens = min(l.tokens+1, l.burst)`,
-		tests: `TestPermitsComeBack|TestLimiterPlacesGivenUp|TestLimiterPermits`,
+		tests: `TestPermitsComeBack`,
 	},
 	{
 		name: "A permit that comes back makes the burst larger than it may be",
 		file: "adaptive.go", old: `l.tokens = min(l.tokens+1, l.burst)`, new: `l.tokens++`,
-		tests: `TestPermitsComeBack|TestLimiterPermits`,
+		tests: `TestTokensAreNeverMoreThanTheBurst`,
 	},
 	{
 		name: "The queue stops when its oldest leaves",
@@ -225,7 +225,7 @@ var limiter = []mutant{
 	{
 		name: "A cut leaves more tokens than the burst allows",
 		file: "adaptive.go", old: `l.tokens = min(l.tokens, l.burst) l.wakeHead()`, new: `l.wakeHead()`,
-		tests: `TestLimiterTimeline|TestQueueObeysACut`,
+		tests: `TestTokensAreNeverMoreThanTheBurst`,
 	},
 	{
 		name: "A clock that goes back takes tokens away",
@@ -245,7 +245,7 @@ var limiter = []mutant{
 	{
 		name: "An attempt that waits for less than a nanosecond spins",
 		file: "adaptive.go", old: `if fillTime(1-l.tokens, l.rate) > 0 {`, new: `if l.tokens < 1 {`,
-		tests: `TestLongQueue|TestLimiterPermits`,
+		tests: `TestQueueIsFirstComeFirstServed`,
 	},
 	{
 		name: "The queue is not part of the wait that is expected",
