@@ -272,6 +272,36 @@ func TestAdmissionBounds(t *testing.T) {
 	})
 }
 
+// Those who wait already are part of the wait that is expected: an attempt that
+// would come too late behind them fails at once. An event tells the wait for the
+// limiter apart from the attempt.
+func TestQueueIsPartOfTheExpectedWait(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := Adaptive()
+		s.MaxAttempts = 1
+		transport := &Transport{Base: script(status(429), status(200)), Strategy: s}
+		_, err := get(t.Context(), transport) // from here on one in two seconds
+		require.NoError(t, err)
+		start := time.Now()
+		ctx, trace := WithTrace(t.Context())
+		var wg sync.WaitGroup
+		wg.Go(func() {
+			_, err := get(ctx, transport)
+			assert.NoError(t, err)
+		})
+		synctest.Wait()
+		hurried, cancel := context.WithTimeout(t.Context(), 3*time.Second)
+		defer cancel()
+		_, err = get(hurried, transport)
+		require.ErrorIs(t, err, WaitOverDeadline)
+		require.Zero(t, time.Since(start))
+		wg.Wait()
+		e := trace.Trips()[0][0]
+		require.Equal(t, 2*time.Second, e.AdmitWait)
+		require.Equal(t, start.Add(2*time.Second), e.Sent)
+	})
+}
+
 // Someone in the middle of the queue whose wait gets too long after all leaves
 // as soon as that is known.
 func TestAdmissionBoundInsideTheQueue(t *testing.T) {

@@ -250,7 +250,7 @@ var limiter = []mutant{
 	{
 		name: "The queue is not part of the wait that is expected",
 		file: "adaptive.go", old: `fillTime(float64(l.waiting)+1-l.tokens, l.rate)`, new: `fillTime(1-l.tokens, l.rate)`,
-		tests: `TestAdmissionBounds|TestQueueIsPartOfTheWait`,
+		tests: `TestQueueIsPartOfTheExpectedWait`,
 	},
 	{
 		name: "A limiter with a queue is forgotten",
@@ -270,7 +270,7 @@ var limiter = []mutant{
 	{
 		name: "The wait for the limiter counts as part of the attempt",
 		file: "admit.go", old: `if c.clocked { c.attempt.Sent = time.Now() } return 0, nil`, new: `return 0, nil`,
-		tests: `TestAdaptiveDelaysFirstAttempts|TestEventsAndTrace`,
+		tests: `TestQueueIsPartOfTheExpectedWait`,
 	},
 	{
 		name: "A wait for the limiter that is too long is waited before it fails",
