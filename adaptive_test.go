@@ -328,6 +328,45 @@ func TestAdmissionBoundInsideTheQueue(t *testing.T) {
 	})
 }
 
+// The bound of one strategy holds behind others in the queue that have none,
+// when a cut makes all of them wait longer than anyone could expect.
+func TestAdmissionBoundBehindOthers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		patient := Adaptive()
+		patient.MaxAttempts = 1
+		hasty := *patient
+		hasty.MaxAdmitWait = 5 * time.Second
+		answer := status(200)
+		transport := &Transport{Strategy: patient, Base: roundTripFunc(func(req *http.Request) (*http.Response, error) { return answer(req) })}
+		for range 100 {
+			_, err := get(t.Context(), transport)
+			require.NoError(t, err)
+			time.Sleep(time.Second / 10)
+		}
+		answer = status(429) // from here on, each answer cuts the rate
+		_, err := get(t.Context(), transport)
+		require.NoError(t, err)
+		answer = func(req *http.Request) (*http.Response, error) {
+			time.Sleep(time.Second) // until all are in the queue
+			return status(429)(req)
+		}
+		var wg sync.WaitGroup
+		for range 20 {
+			wg.Go(func() {
+				_, err := get(t.Context(), transport)
+				assert.NoError(t, err)
+			})
+		}
+		synctest.Wait()
+		start := time.Now()
+		_, err = get(WithStrategy(t.Context(), &hasty), transport)
+		took := time.Since(start)
+		wg.Wait()
+		require.ErrorIs(t, err, WaitOverCap)
+		require.Equal(t, hasty.MaxAdmitWait, took)
+	})
+}
+
 // The limiter hears of every attempt, also of retries and of other errors, and
 // a success after throttling refills the retry quota.
 func TestAdaptiveHearsEveryAttempt(t *testing.T) {

@@ -251,6 +251,61 @@ func TestPerKeyIsNotAskedInVain(t *testing.T) {
 	require.Equal(t, map[string]int{"sick0": 1, "sick1": 1, "": 1}, asked)
 }
 
+// A quota that can't say whether it is full may be spent, so it is kept.
+func TestQuotaThatDoesNotTellIsKept(t *testing.T) {
+	made := map[string]int{}
+	transport := &Transport{Base: script(status(200)), MaxKeys: 2, PerKey: func(key string) *Strategy {
+		made[key]++
+		s := Standard()
+		s.Quota = struct{ Quota }{NewBucket(500)}
+		return s
+	}}
+	for i := range 10 {
+		send(t, transport, "http://first")
+		send(t, transport, fmt.Sprintf("http://other%d", i))
+	}
+	require.Equal(t, map[string]int{"first": 1, "other0": 1, "": 1}, made)
+}
+
+// MaxKeys holds also if new keys come at once.
+func TestNewKeysAtOnceAreBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var mu sync.Mutex
+		made := map[string]int{}
+		transport := &Transport{Base: script(status(200)), MaxKeys: 1, PerKey: func(key string) *Strategy {
+			time.Sleep(time.Second) // so that both find room
+			mu.Lock()
+			defer mu.Unlock()
+			made[key]++
+			return Standard()
+		}}
+		var wg sync.WaitGroup
+		for _, host := range []string{"a", "b"} {
+			wg.Go(func() { send(t, transport, "http://"+host) })
+		}
+		wg.Wait()
+		require.Equal(t, map[string]int{"a": 1, "b": 1, "": 1}, made)
+	})
+}
+
+// With one Strategy for all, a key is nothing but a clock, and makes room for
+// another whatever the quota has left.
+func TestKeysOfOneStrategyMakeRoom(t *testing.T) {
+	s := noWaitWithQuota()
+	require.True(t, s.Quota.Take(100))
+	var keys []string
+	transport := &Transport{
+		Base: script(status(200)), Strategy: s, MaxKeys: 2,
+		Prepare: func(*http.Request, Prep) error { return nil },
+		Observe: func(e Event) { keys = append(keys, e.Key) },
+	}
+	want := []string{"host0", "host1", "host2", "host3", "host4"}
+	for _, host := range want {
+		send(t, transport, "http://"+host)
+	}
+	require.Equal(t, want, keys)
+}
+
 func noWaitWithQuota() *Strategy {
 	s := noWait()
 	s.Quota = NewBucket(500)

@@ -3,6 +3,7 @@ package retrip
 import (
 	"bytes"
 	"context"
+	"crypto/x509"
 	"errors"
 	"io"
 	"net"
@@ -69,6 +70,15 @@ func TestHopelessErrorIsReturnedAsItCame(t *testing.T) {
 	_, err := get(t.Context(), &Transport{Base: base})
 	require.Same(t, notFound, err)
 	require.Len(t, base.sent(), 1)
+}
+
+// A hopeless error after a retry tells that there was one.
+func TestHopelessErrorAfterARetry(t *testing.T) {
+	_, err := get(t.Context(), &Transport{Base: script(status(503), fails(x509.UnknownAuthorityError{})), Strategy: noWait()})
+	var e *Error
+	require.ErrorAs(t, err, &e)
+	require.Equal(t, 2, e.Attempts)
+	require.Equal(t, NotRetryable, e.Reason)
 }
 
 // What may be sent twice, by method, promise and proof.

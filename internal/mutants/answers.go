@@ -11,12 +11,12 @@ var answers = []mutant{
 	{
 		name: "An error that the look into the body met is lost",
 		file: "peek.go", old: `if p.err != nil { return 0, p.err }`, new: ``,
-		tests: `TestPeek|TestVectorsErrorBodies`,
+		tests: `TestErrorDuringALookReachesTheCaller`,
 	},
 	{
 		name: "A panic of the response body ends the program",
 		file: "peek.go", old: `if value := recover(); value != nil { p.err = &bodyPanic{value} }`, new: ``,
-		tests: `TestBodyThatPanicsWhileDiscardedIsClosed|TestPanic`,
+		tests: `TestBodyThatPanicsDuringALook`,
 	},
 	{
 		name: "An error page that does not end holds the request up",
@@ -46,7 +46,7 @@ var answers = []mutant{
 	{
 		name: "A response that was looked into can't be closed",
 		file: "peek.go", old: `p.stop.Store(true) return p.src.Close()`, new: `p.stop.Store(true); return nil`,
-		tests: `TestDiscard|TestPeek`,
+		tests: `TestCloseAfterALook`,
 	},
 	{
 		name: "A dropped response is read without end",
@@ -76,12 +76,12 @@ var answers = []mutant{
 	{
 		name: "A response whose Close waits for the request's body holds the retry up",
 		file: "discard.go", old: `ended && !hasBody(a.Request)`, new: `ended`,
-		tests: `TestDiscard|TestBlockedSourceHoldsNobody`,
+		tests: `TestCloseThatBlocksHoldsNoRetry`,
 	},
 	{
 		name: "An error of the second attempt looks like one of the first",
 		file: "end.go", old: `case a.Number == 1 && (c.reason == NotRetryable || during):`, new: `case c.reason == NotRetryable || during:`,
-		tests: `TestLastErrorNamesAttemptsAndReason|TestHopelessErrorIsReturnedAsItCame`,
+		tests: `TestHopelessErrorAfterARetry`,
 	},
 	{
 		name: "A hopeless first error is wrapped",

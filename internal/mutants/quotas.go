@@ -15,7 +15,7 @@ var quotas = []mutant{
 	{
 		name: "Two retries at once pay once",
 		file: "bucket.go", old: `if b.tokens.CompareAndSwap(have, have-int64(n)) { return true }`, new: `b.tokens.Store(have - int64(n)); return true`,
-		tests: `TestBucketKeepsCount|TestQuotaIsExactUnderContention`,
+		tests: `TestBucketGivesNoTokenTwice`,
 	},
 	{
 		name: "A bucket holds more than its capacity",
@@ -55,7 +55,7 @@ var quotas = []mutant{
 	{
 		name: "A quota that can't say whether it is full is forgotten",
 		file: "strategy.go", old: `!ok || !q.Full()`, new: `ok && !q.Full()`,
-		tests: `TestKeysAreBounded|TestPerKeyIsNotAskedInVain`,
+		tests: `TestQuotaThatDoesNotTellIsKept`,
 	},
 	{
 		name: "A host is forgotten with the throttle its limiter met",
@@ -105,7 +105,7 @@ var keys = []mutant{
 	{
 		name: "More keys than MaxKeys are kept",
 		file: "keys.go", old: `if len(t.ring) == t.max { return nil }`, new: ``,
-		tests: `TestKeysUnderContention`,
+		tests: `TestNewKeysAtOnceAreBounded`,
 	},
 	{
 		name: "A host whose quota is spent is forgotten",
@@ -120,7 +120,7 @@ var keys = []mutant{
 	{
 		name: "A host with one Strategy for all is never forgotten",
 		file: "keys.go", old: `(e.shared || e.policy.asNew())`, new: `e.policy.asNew()`,
-		tests: `TestMeasuredSkewAndRoom|TestKeysAreBounded`,
+		tests: `TestKeysOfOneStrategyMakeRoom`,
 	},
 	{
 		name: "A long key takes a place of its own",

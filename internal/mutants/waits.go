@@ -295,7 +295,7 @@ var limiter = []mutant{
 	{
 		name: "Behind others in the queue, no bound of the wait counts",
 		file: "admit.go", old: `if wait < 0 { wait = left }`, new: ``,
-		tests: `TestAdmissionBoundInsideTheQueue`,
+		tests: `TestAdmissionBoundBehindOthers`,
 	},
 	{
 		name: "Plain requests do not wait for the limiter",
