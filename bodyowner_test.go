@@ -210,10 +210,10 @@ func TestCaptureIsFreedAsTheLastAttemptReadsIt(t *testing.T) {
 	}
 	inUse() // what others left behind takes a second collection
 	before := inUse()
-	buffer := make([]byte, each)
+	content, buffer := make([]byte, each), make([]byte, each)
 	for range requests {
 		r, w := io.Pipe()
-		go func() { _, _ = w.Write(buffer) }()
+		go func() { _, _ = w.Write(content) }()
 		first := true
 		var body io.ReadCloser
 		base := roundTripFunc(func(req *http.Request) (*http.Response, error) {
