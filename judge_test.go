@@ -215,6 +215,30 @@ func TestPermitsComeBack(t *testing.T) {
 	})
 }
 
+// Whoever waits for a permit gets one that comes back at once.
+func TestPermitThatComesBackEndsAWait(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := Adaptive()
+		prepared := 0
+		transport := &Transport{Base: script(status(429), status(200)), Strategy: s, Prepare: func(*http.Request, Prep) error {
+			if prepared++; prepared == 2 {
+				time.Sleep(time.Second / 2)
+				return io.ErrNoProgress
+			}
+			return nil
+		}}
+		_, err := get(WithMaxAttempts(t.Context(), 1), transport) // from here on one in two seconds
+		require.NoError(t, err)
+		time.Sleep(2 * time.Second)
+		start := time.Now()
+		go func() { _, _ = get(t.Context(), transport) }()
+		synctest.Wait()
+		_, err = get(t.Context(), transport)
+		require.NoError(t, err)
+		require.Equal(t, time.Second/2, time.Since(start))
+	})
+}
+
 // A response below 400 that a rule calls a failure has its times, too.
 func TestFailuresBelow400(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -200,7 +200,7 @@ var limiter = []mutant{
 	{
 		name: "A permit that comes back wakes nobody",
 		file: "adaptive.go", old: `l.tokens = min(l.tokens+1, l.burst) l.wakeHead()`, new: `l.tokens = min(l.tokens+1, l.burst)`,
-		tests: `TestPermitsComeBack`,
+		tests: `TestPermitThatComesBackEndsAWait`,
 	},
 	{
 		name: "A permit that comes back makes the burst larger than it may be",
