@@ -25,6 +25,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/retrip-go/retrip/internal/replay"
@@ -225,6 +226,25 @@ func TestEndOfContextEndsABlockedSource(t *testing.T) {
 	}
 }
 
+// The caller's body is closed when the caller gives up, however long the base
+// then takes to notice.
+func TestEndOfContextClosesTheBodyUnderASlowBase(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		source := opaque("body")
+		base := roundTripFunc(func(req *http.Request) (*http.Response, error) {
+			time.Sleep(time.Hour)
+			return nil, errors.Join(context.Cause(req.Context()), req.Body.Close())
+		})
+		time.AfterFunc(2*time.Second, func() { assert.Equal(t, 1, source.closes()) })
+		_, err := (&Transport{Base: base}).RoundTrip(newRequest(t, "PUT", source).WithContext(ctx))
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		synctest.Wait()
+		require.Equal(t, 1, source.closes())
+	})
+}
+
 func TestBodyBeyondTheBufferIsSentOnce(t *testing.T) {
 	content := strings.Repeat("x", 200_000)
 	for _, tt := range []struct {
@@ -246,6 +266,19 @@ func TestBodyBeyondTheBufferIsSentOnce(t *testing.T) {
 			require.Equal(t, BodyNotReplayable, trace.Requests()[0][0].Reason)
 			require.ErrorIs(t, trace.Requests()[0][0].Err, replay.ErrTooLong)
 		}
+	}
+}
+
+// A body of exactly the length that is kept is sent again, however it comes in.
+func TestBodyThatJustFitsTheBuffer(t *testing.T) {
+	const content = "0123456789"
+	for _, pieces := range []func(io.Reader) io.Reader{iotest.OneByteReader, iotest.HalfReader, iotest.DataErrReader} {
+		base := script(status(503), status(200))
+		req := newRequest(t, "PUT", pieces(onlyReader{strings.NewReader(content)}))
+		resp, err := (&Transport{Base: base, Strategy: noWait(), ReplayBuffer: int64(len(content))}).RoundTrip(req)
+		require.NoError(t, err)
+		require.Equal(t, 200, resp.StatusCode)
+		require.Equal(t, content, base.sent()[1].body)
 	}
 }
 
@@ -285,6 +318,26 @@ func TestFileThatChanged(t *testing.T) {
 	require.Equal(t, BodyNotReplayable, trace.Requests()[0][0].Reason)
 	require.ErrorIs(t, trace.Requests()[0][0].Err, replay.ErrFileChanged)
 	require.ErrorIs(t, f.Close(), os.ErrClosed)
+}
+
+// A file is sent again only if both its length and its time of modification are
+// what they were: either may be the same by chance, or on a coarse clock.
+func TestFileThatChangedInOneWay(t *testing.T) {
+	for content, later := range map[string]time.Duration{"longer content": 0, "short": 0, "CONTENT": time.Second} {
+		f := openFile(t, "content", 0)
+		info, err := f.Stat()
+		require.NoError(t, err)
+		modified := info.ModTime().Add(later)
+		base := script(func(req *http.Request) (*http.Response, error) {
+			require.NoError(t, os.WriteFile(f.Name(), []byte(content), 0o600))
+			require.NoError(t, os.Chtimes(f.Name(), modified, modified))
+			return status(503)(req)
+		}, status(200))
+		resp, err := (&Transport{Base: base, Strategy: noWait()}).RoundTrip(newRequest(t, "PUT", f))
+		require.NoError(t, err)
+		require.Equal(t, 503, resp.StatusCode)
+		require.Len(t, base.sent(), 1)
+	}
 }
 
 func TestGetBodyThatFails(t *testing.T) {
@@ -513,6 +566,28 @@ func TestRetryMemory(t *testing.T) {
 		return &http.Response{StatusCode: 200 + 303*(calls%2), Body: http.NoBody}, nil
 	})})
 	require.Less(t, twice-once, int64(2<<10))
+}
+
+// What is kept of a body that declares its length is no longer than that.
+func TestShortBodyTakesLittleMemory(t *testing.T) {
+	countsAllocations(t)
+	perRequest := func(declared int64) int64 {
+		transport := &Transport{Strategy: noWait(), Base: roundTripFunc(func(req *http.Request) (*http.Response, error) {
+			_, err := io.Copy(io.Discard, req.Body)
+			return &http.Response{StatusCode: 200, Body: http.NoBody}, errors.Join(err, req.Body.Close())
+		})}
+		return testing.Benchmark(func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				req, _ := http.NewRequest("PUT", "https://example.com/", onlyReader{strings.NewReader("0123456789")})
+				req.ContentLength = declared
+				if _, err := transport.RoundTrip(req); err != nil {
+					b.Fatal(err)
+				}
+			}
+		}).AllocedBytesPerOp()
+	}
+	require.Less(t, perRequest(10)+1<<10, perRequest(-1))
 }
 
 // Many goroutines, opaque bodies, early answers, cancellations: every body
@@ -892,6 +967,24 @@ func TestCutShortIsNoCleanEnd(t *testing.T) {
 		synctest.Wait()
 		require.Equal(t, 1, source.closes())
 	})
+}
+
+// A copy that is read for the first time when the body is closed is not an empty body.
+func TestCopyReadTooLateHasNoCleanEnd(t *testing.T) {
+	var late io.ReadCloser
+	base := roundTripFunc(func(req *http.Request) (*http.Response, error) {
+		var err error
+		late, err = req.GetBody()
+		require.NoError(t, err)
+		another, err := req.GetBody() // from here on, the first counts as forgotten
+		require.NoError(t, err)
+		_ = another.Close()
+		return script(status(200)).RoundTrip(req)
+	})
+	_, err := (&Transport{Base: base}).RoundTrip(newRequest(t, "PUT", opaque("body")))
+	require.NoError(t, err)
+	body, err := io.ReadAll(late)
+	require.True(t, err != nil || string(body) == "body", "%q and a clean end", body)
 }
 
 // A base that looks at a copy and forgets it keeps nothing open either, once

@@ -83,6 +83,27 @@ func TestPrepareThatWrapsABodyClosesItOnce(t *testing.T) {
 	}
 }
 
+// The caller's body is closed with the one that Prepare made of it, also if
+// that one's Close does not pass it on and the server answers before it is read.
+func TestPrepareThatWrapsABodyWithoutItsClose(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		source := opaque("body")
+		_, err := (&Transport{
+			Base: roundTripFunc(func(req *http.Request) (*http.Response, error) {
+				_ = req.Body.Close()
+				return &http.Response{StatusCode: 200, Body: http.NoBody}, nil
+			}),
+			Prepare: func(out *http.Request, _ PrepareInfo) error {
+				out.Body = io.NopCloser(out.Body)
+				return nil
+			},
+		}).RoundTrip(newRequest(t, "PUT", source))
+		require.NoError(t, err)
+		synctest.Wait()
+		require.Equal(t, 1, source.closes())
+	})
+}
+
 // Copies that were opened and forgotten hold nothing, under a context that
 // lives on.
 func TestForgottenCopyHoldsNoMemory(t *testing.T) {
@@ -177,6 +198,43 @@ func TestCaptureIsFreedWhileTheSourceIsIdle(t *testing.T) {
 	for _, h := range held {
 		_ = h.Close()
 	}
+}
+
+// What an earlier attempt has read is freed as the last one reads it, also if
+// it was answered before that.
+func TestCaptureIsFreedAsTheLastAttemptReadsIt(t *testing.T) {
+	const each, requests = 1 << 20, 20
+	inUse := func() int64 {
+		runtime.GC()
+		var m runtime.MemStats
+		runtime.ReadMemStats(&m)
+		return int64(m.HeapAlloc)
+	}
+	inUse() // what others left behind takes a second collection
+	before := inUse()
+	content, buffer := make([]byte, each), make([]byte, each)
+	for range requests {
+		r, w := io.Pipe()
+		go func() { _, _ = w.Write(content) }()
+		first := true
+		var body io.ReadCloser
+		base := roundTripFunc(func(req *http.Request) (*http.Response, error) {
+			if first {
+				first = false
+				_, _ = io.ReadFull(req.Body, buffer)
+				return status(503)(req)
+			}
+			body = req.Body
+			return status(200)(req)
+		})
+		_, err := (&Transport{Base: base, Strategy: noWait(), ReplayBuffer: 2 * each}).RoundTrip(newRequest(t, "PUT", r))
+		require.NoError(t, err)
+		_, err = io.ReadFull(body, buffer)
+		require.NoError(t, err)
+		defer body.Close()
+		go func() { _, _ = body.Read(make([]byte, 1)) }() // waits for more
+	}
+	require.Eventually(t, func() bool { return (inUse()-before)/requests < each/4 }, 5*time.Second, time.Millisecond)
 }
 
 // A source whose Read ends its goroutine, as t.FailNow does.

@@ -56,6 +56,7 @@ func TestOnHeader(t *testing.T) {
 		{OnHeader(Permanent, "x-should-retry", "false"), 503, nil, Unknown},
 		{OnHeader(Permanent, "x-should-retry", "false"), 200, http.Header{"X-Should-Retry": {"false"}}, Unknown},
 		{OnHeader(Permanent, "X-Maintenance-Mode", ""), 503, http.Header{"X-Maintenance-Mode": {""}}, Permanent},
+		{OnHeader(Permanent, "X-Maintenance-Mode", ""), 503, http.Header{"X-Maintenance-Mode": {"on"}}, Permanent},
 		{OnHeader(Permanent, "X-Maintenance-Mode", ""), 503, http.Header{"X-Other": {""}}, Unknown},
 	}
 	for _, tt := range tests {
@@ -96,6 +97,9 @@ func TestErrors(t *testing.T) {
 		{&net.OpError{Op: "dial", Err: &net.DNSError{IsNotFound: true}}, Permanent, false},
 		{x509.UnknownAuthorityError{}, Permanent, true},
 		{&tls.CertificateVerificationError{Err: x509.HostnameError{Certificate: &x509.Certificate{}}}, Permanent, true},
+		{&tls.CertificateVerificationError{Err: x509.UnhandledCriticalExtension{}}, Permanent, true},
+		{x509.HostnameError{Certificate: &x509.Certificate{}}, Permanent, true}, // as tls.Config.VerifyConnection may return it
+		{x509.SystemRootsError{}, Permanent, true},
 		{x509.CertificateInvalidError{Reason: x509.Expired}, Permanent, true},
 		{tls.RecordHeaderError{}, Permanent, true},
 		{errors.New(`unsupported protocol scheme "ftp"`), Permanent, true},

@@ -80,6 +80,18 @@ func TestRetryIsTold(t *testing.T) {
 	})
 }
 
+// A Backoff hears of its own delays only, also where the server asked for more.
+func TestBackoffIsNotToldTheServersWait(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := longest(Standard())
+		s.Backoff = DecorrelatedJitter{Base: time.Second}
+		base := script(status(503, "Retry-After: 20"), status(503))
+		_, err := get(t.Context(), &Transport{Base: base, Strategy: s})
+		require.NoError(t, err)
+		require.Equal(t, milliseconds(20000, 9000), base.waits())
+	})
+}
+
 func TestBackoffThatStops(t *testing.T) {
 	ctx, trace := WithTrace(t.Context())
 	s := Standard()
@@ -160,6 +172,23 @@ func TestQueueIsPartOfTheWait(t *testing.T) {
 	})
 }
 
+// An attempt that the limiter lets go by the end of the backoff does not wait for it.
+func TestBackoffIsPartOfTheQueue(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := Adaptive()
+		s.Backoff, s.MaxLimiterWait = Constant{Wait: 3 * time.Second}, 300*time.Millisecond
+		base := script(status(429), status(503), status(200))
+		transport := &Transport{Base: base, Strategy: s}
+		_, err := get(WithMaxAttempts(t.Context(), 1), transport)
+		require.NoError(t, err)
+		time.Sleep(2 * time.Second) // for the first of the next two, at one in two seconds
+		resp, err := get(t.Context(), transport)
+		require.NoError(t, err)
+		require.Equal(t, 200, resp.StatusCode)
+		require.Equal(t, 3*time.Second, base.waits()[1])
+	})
+}
+
 // A permit that an attempt does not use goes to the next.
 func TestPermitsComeBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -183,6 +212,30 @@ func TestPermitsComeBack(t *testing.T) {
 		_, err = get(t.Context(), transport)
 		require.NoError(t, err)
 		require.NotZero(t, time.Since(start), "used once, it is gone")
+	})
+}
+
+// Whoever waits for a permit gets one that comes back at once.
+func TestPermitThatComesBackEndsAWait(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := Adaptive()
+		prepared := 0
+		transport := &Transport{Base: script(status(429), status(200)), Strategy: s, Prepare: func(*http.Request, PrepareInfo) error {
+			if prepared++; prepared == 2 {
+				time.Sleep(time.Second / 2)
+				return io.ErrNoProgress
+			}
+			return nil
+		}}
+		_, err := get(WithMaxAttempts(t.Context(), 1), transport) // from here on one in two seconds
+		require.NoError(t, err)
+		time.Sleep(2 * time.Second)
+		start := time.Now()
+		go func() { _, _ = get(t.Context(), transport) }()
+		synctest.Wait()
+		_, err = get(t.Context(), transport)
+		require.NoError(t, err)
+		require.Equal(t, time.Second/2, time.Since(start))
 	})
 }
 
@@ -221,6 +274,37 @@ func TestOddVerdicts(t *testing.T) {
 	_, err := get(ctx, &Transport{Base: script(fails(errReset)), Strategy: s})
 	require.ErrorIs(t, err, syscall.ECONNRESET)
 	require.Equal(t, NotRetryable, trace.Requests()[0][0].Reason)
+}
+
+// A classifier that asks for the body again, or where there is none, leaves
+// the decision to the others.
+func TestClassifierThatAlwaysAsksForTheBody(t *testing.T) {
+	for _, failure := range []step{status(503), fails(errReset)} {
+		s := noWait()
+		s.Classifiers = append([]Classifier{ClassifierFunc(func(Attempt) Class { return NeedsBody })}, s.Classifiers...)
+		base := script(failure, status(200))
+		resp, err := get(t.Context(), &Transport{Base: base, Strategy: s})
+		require.NoError(t, err)
+		require.Equal(t, 200, resp.StatusCode)
+		require.Len(t, base.sent(), 2)
+	}
+}
+
+// Without a backoff, too, a request that is cancelled between two attempts is
+// not sent again.
+func TestCancelInObserve(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	attempts := 0
+	_, err := get(ctx, &Transport{
+		Strategy: noWait(),
+		Observe:  func(Event) { cancel() },
+		Base: roundTripFunc(func(*http.Request) (*http.Response, error) {
+			attempts++
+			return &http.Response{StatusCode: 503, Body: http.NoBody}, nil
+		}),
+	})
+	require.ErrorIs(t, err, ErrCancelled)
+	require.Equal(t, 1, attempts)
 }
 
 // An answer that comes as the caller gives up is still an answer.

@@ -312,6 +312,61 @@ func TestPerKeyIsNotAskedInVain(t *testing.T) {
 	require.Equal(t, map[string]int{"sick0": 1, "sick1": 1, "": 1}, asked)
 }
 
+// A quota that can't say whether it is full may be spent, so it is kept.
+func TestQuotaThatDoesNotTellIsKept(t *testing.T) {
+	made := map[string]int{}
+	transport := &Transport{Base: script(status(200)), MaxKeys: 2, PerKey: func(key string) *Strategy {
+		made[key]++
+		s := Standard()
+		s.Quota = struct{ Quota }{NewBucket(500)}
+		return s
+	}}
+	for i := range 10 {
+		send(t, transport, "http://first")
+		send(t, transport, fmt.Sprintf("http://other%d", i))
+	}
+	require.Equal(t, map[string]int{"first": 1, "other0": 1, "": 1}, made)
+}
+
+// MaxKeys holds also if new keys come at once.
+func TestNewKeysAtOnceAreBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var mu sync.Mutex
+		made := map[string]int{}
+		transport := &Transport{Base: script(status(200)), MaxKeys: 1, PerKey: func(key string) *Strategy {
+			time.Sleep(time.Second) // so that both find room
+			mu.Lock()
+			defer mu.Unlock()
+			made[key]++
+			return Standard()
+		}}
+		var wg sync.WaitGroup
+		for _, host := range []string{"a", "b"} {
+			wg.Go(func() { send(t, transport, "http://"+host) })
+		}
+		wg.Wait()
+		require.Equal(t, map[string]int{"a": 1, "b": 1, "": 1}, made)
+	})
+}
+
+// With one Strategy for all, a key is nothing but a clock, and makes room for
+// another whatever the quota has left.
+func TestKeysOfOneStrategyMakeRoom(t *testing.T) {
+	s := noWaitWithQuota()
+	require.True(t, s.Quota.Take(100))
+	var keys []string
+	transport := &Transport{
+		Base: script(status(200)), Strategy: s, MaxKeys: 2,
+		Prepare: func(*http.Request, PrepareInfo) error { return nil },
+		Observe: func(e Event) { keys = append(keys, e.Key) },
+	}
+	want := []string{"host0", "host1", "host2", "host3", "host4"}
+	for _, host := range want {
+		send(t, transport, "http://"+host)
+	}
+	require.Equal(t, want, keys)
+}
+
 func noWaitWithQuota() *Strategy {
 	s := noWait()
 	s.Quota = NewBucket(500)
@@ -434,7 +489,87 @@ func TestThrottledHostIsNotForgotten(t *testing.T) {
 	})
 }
 
-// What is keptKeys is bounded in bytes as well: a host may be as long as whoever
+// A host whose limiter has a queue is remembered, however long ago the throttle
+// was: the requests in the queue would compete with a new limiter's.
+func TestHostWithAQueueIsNotForgotten(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		made := map[string]int{}
+		throttling := true
+		transport := &Transport{
+			MaxKeys: 2,
+			PerKey: func(key string) *Strategy {
+				made[key]++
+				s := Adaptive()
+				s.MaxAttempts = 1
+				return s
+			},
+			Base: roundTripFunc(func(req *http.Request) (*http.Response, error) {
+				if throttling {
+					return status(429)(req)
+				}
+				if req.URL.Host == "slow" {
+					time.Sleep(time.Hour)
+				}
+				return status(200)(req)
+			}),
+		}
+		ask := func(host string) {
+			_, err := transport.RoundTrip(hostRequest(t, host))
+			assert.NoError(t, err)
+		}
+		ask("slow")
+		throttling = false
+		var wg sync.WaitGroup
+		for range 300 { // at one in two seconds
+			wg.Go(func() { ask("slow") })
+		}
+		time.Sleep(throttleMemory + time.Second)
+		for i := range 20 {
+			ask(fmt.Sprint("well", i))
+		}
+		ask("slow")
+		wg.Wait()
+		require.Equal(t, 1, made["slow"])
+	})
+}
+
+// A host in use is dropped for others that come once much less often than these.
+func TestBusyHostIsKept(t *testing.T) {
+	const rounds = 400
+	made := map[string]int{}
+	transport := &Transport{Base: script(status(200)), MaxKeys: 8, PerKey: func(key string) *Strategy {
+		made[key]++
+		return Standard()
+	}}
+	for i := range rounds {
+		send(t, transport, "http://busy")
+		send(t, transport, fmt.Sprintf("http://once%d", i))
+	}
+	require.Less(t, made["busy"], rounds/16, "the others are kept for eight rounds")
+	require.Len(t, made, rounds+1)
+}
+
+// A key may be a piece of a long text, which is not kept.
+func TestKeyDoesNotKeepWhatItWasCutFrom(t *testing.T) {
+	const keys, long = 64, 1 << 20
+	n := 0
+	transport := &Transport{Base: script(status(200)), Key: func(*http.Request) string {
+		n++
+		return strings.Repeat(fmt.Sprintf("%08d", n), long/8)[:8]
+	}}
+	var before, after runtime.MemStats
+	runtime.GC()
+	runtime.ReadMemStats(&before)
+	for range keys {
+		send(t, transport, "http://example.com")
+	}
+	runtime.GC()
+	runtime.ReadMemStats(&after)
+	require.Less(t, int64(after.HeapAlloc)-int64(before.HeapAlloc), int64(keys*long/2))
+	runtime.KeepAlive(transport)
+}
+
+// What is kept is bounded in bytes as well: a host may be as long as whoever
 // invented it likes.
 func TestLongKeysAreShared(t *testing.T) {
 	transport := &Transport{Base: script(status(200))}

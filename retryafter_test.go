@@ -118,3 +118,21 @@ func TestFirstOfSeveralRetryAfters(t *testing.T) {
 		})
 	}
 }
+
+// A header that a user names is read in any spelling, and may come on top of
+// the backoff.
+func TestWaitHeaderOfTheUsersOwn(t *testing.T) {
+	for reader, want := range map[HintHeader]time.Duration{
+		{Name: "x-wait", Format: Seconds}:                 7 * time.Second,
+		{Name: "X-WAIT", Format: Seconds, Additive: true}: 7*time.Second + 100*time.Millisecond,
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			s := longest(Standard())
+			s.Hints = []HintReader{reader}
+			base := script(status(503, "X-Wait: 7"), status(200))
+			_, err := get(t.Context(), &Transport{Base: base, Strategy: s})
+			require.NoError(t, err)
+			require.Equal(t, []time.Duration{want}, base.waits())
+		})
+	}
+}

@@ -114,6 +114,22 @@ func TestAttemptTimeoutBeginsAfterPrepare(t *testing.T) {
 	})
 }
 
+// An attempt that is not sent leaves nothing in the caller's context, which may
+// live as long as the program.
+func TestContextOfAnAttemptThatIsNotSentEnds(t *testing.T) {
+	var ctx context.Context
+	transport := &Transport{
+		Base: script(status(200)), AttemptTimeout: time.Hour,
+		Prepare: func(req *http.Request, _ PrepareInfo) error {
+			ctx = req.Context()
+			return io.ErrNoProgress
+		},
+	}
+	_, err := get(t.Context(), transport)
+	require.ErrorIs(t, err, ErrPrepareFailed)
+	require.Error(t, ctx.Err())
+}
+
 func TestPrepareThatIsCancelled(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)

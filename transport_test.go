@@ -3,6 +3,7 @@ package retrip
 import (
 	"bytes"
 	"context"
+	"crypto/x509"
 	"errors"
 	"io"
 	"net"
@@ -69,6 +70,15 @@ func TestHopelessErrorIsReturnedAsItCame(t *testing.T) {
 	_, err := get(t.Context(), &Transport{Base: base})
 	require.Same(t, notFound, err)
 	require.Len(t, base.sent(), 1)
+}
+
+// A hopeless error after a retry tells that there was one.
+func TestHopelessErrorAfterARetry(t *testing.T) {
+	_, err := get(t.Context(), &Transport{Base: script(status(503), fails(x509.UnknownAuthorityError{})), Strategy: noWait()})
+	var e *Error
+	require.ErrorAs(t, err, &e)
+	require.Equal(t, 2, e.Attempts)
+	require.Equal(t, NotRetryable, e.Reason)
 }
 
 // What may be sent twice, by method, promise and proof.
@@ -194,8 +204,10 @@ func TestRequestCancelDuringWait(t *testing.T) {
 		//lint:ignore SA1019 what http.Client.Timeout still uses over us
 		req.Cancel = cancel
 		time.AfterFunc(time.Second, func() { close(cancel) })
+		start := time.Now()
 		_, err := (&Transport{Base: script(status(503)), Strategy: s}).RoundTrip(req)
 		require.ErrorIs(t, err, ErrCancelled)
+		require.Equal(t, time.Second, time.Since(start), "it returns at once")
 	})
 }
 
@@ -622,6 +634,15 @@ func TestOverridesOfTheContext(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, milliseconds(1000, 1000, 1000), base.waits())
 	})
+}
+
+// What a context says adds up.
+func TestOverridesAddUp(t *testing.T) {
+	base := script(status(503))
+	ctx := WithMaxAttempts(WithIdempotent(WithStrategy(t.Context(), noWait())), 2)
+	_, err := (&Transport{Base: base}).RoundTrip(newRequest(t, "POST", nil).WithContext(ctx))
+	require.NoError(t, err)
+	require.Len(t, base.sent(), 2)
 }
 
 func TestEventsAndTrace(t *testing.T) {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"embed"
 	"encoding/json"
@@ -101,31 +102,38 @@ func (p *patched) replace(file string, text []byte) error {
 	return write(copied, text)
 }
 
-// addRetrip adds the root package and go-cleanhttp to the standard library, which
-// can't import from elsewhere.
+// localPaths are where the packages that retrip is made of go in the standard
+// library, which can't import from elsewhere.
+var localPaths = strings.NewReplacer(
+	"github.com/retrip-go/retrip", "gotests/retrip",
+	"github.com/hashicorp/go-cleanhttp", "gotests/cleanhttp",
+)
+
+// addRetrip adds the root package and what it imports to the standard library.
 func (p *patched) addRetrip(ctx context.Context) error {
-	for as, path := range map[string]string{
-		"gotests/retrip":    "github.com/retrip-go/retrip",
-		"gotests/cleanhttp": "github.com/hashicorp/go-cleanhttp",
-	} {
-		output, err := command(ctx, "", nil, "go", "list", "-json=Dir,GoFiles", path)
-		if err != nil {
-			return err
-		}
+	output, err := command(ctx, "", nil, "go", "list", "-deps", "-json=ImportPath,Dir,GoFiles,Standard", "github.com/retrip-go/retrip")
+	if err != nil {
+		return err
+	}
+	for packages := json.NewDecoder(bytes.NewReader(output)); packages.More(); {
 		var pkg struct {
-			Dir     string
-			GoFiles []string
+			ImportPath, Dir string
+			GoFiles         []string
+			Standard        bool
 		}
-		if err := json.Unmarshal(output, &pkg); err != nil {
+		if err := packages.Decode(&pkg); err != nil {
 			return err
+		}
+		if pkg.Standard {
+			continue
 		}
 		for _, name := range pkg.GoFiles {
 			text, err := os.ReadFile(filepath.Join(pkg.Dir, name))
 			if err != nil {
 				return err
 			}
-			local := strings.ReplaceAll(string(text), `"github.com/hashicorp/go-cleanhttp"`, `"gotests/cleanhttp"`)
-			if err := p.replace(as+"/"+name, []byte(local)); err != nil {
+			file := localPaths.Replace(pkg.ImportPath) + "/" + name
+			if err := p.replace(file, []byte(localPaths.Replace(string(text)))); err != nil {
 				return err
 			}
 		}
