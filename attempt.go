@@ -110,15 +110,16 @@ func (r *route) queue(p *place, joined time.Duration) (waited time.Duration, ref
 	}
 }
 
-// send makes the attempt and notes its outcome. The permit is empty once the
-// base has it.
+// send makes the attempt and notes its outcome. What the permit holds for it is
+// used up when the base is called, but the body and the timer, which the base
+// may leave behind if it panics.
 func (r *route) send(p *permit, o *outcome, last Class) *refusal {
 	out, refused := r.outgoing(p, o, last)
 	if refused != nil {
 		return refused
 	}
 	o.Number++
-	o.cost, p.cost, p.admitted = p.cost, 0, false
+	o.cost, p.cost, p.admitted = p.cost, 0, false // also if the base panics: it may have sent the request
 	if p.answer.resp != nil {
 		p.answer.letGo(r.req)
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"testing"
 	"testing/synctest"
@@ -43,7 +44,7 @@ func requireEnd(t *testing.T, ctx context.Context, err error) {
 	t.Helper()
 	require.ErrorIs(t, err, ctx.Err())
 	require.ErrorIs(t, err, context.Cause(ctx))
-	timeout, ok := err.(interface{ Timeout() bool }) // http.Client asserts on the error itself
+	timeout, ok := err.(net.Error) // http.Client asserts on the error itself
 	require.Equal(t, ctx.Err() == context.DeadlineExceeded, ok && timeout.Timeout(), "%v", err)
 }
 
@@ -135,7 +136,7 @@ func TestClientTimeoutUnderABlockedBody(t *testing.T) {
 			defer w.Close()
 			client := &http.Client{Transport: &Transport{Base: base}, Timeout: time.Second}
 			_, err := client.Do(newRequest(t, "PUT", source))
-			var timeout interface{ Timeout() bool }
+			var timeout net.Error
 			require.ErrorAs(t, err, &timeout, name)
 			require.True(t, timeout.Timeout(), "%s: %v", name, err)
 			require.ErrorIs(t, err, context.DeadlineExceeded, name)

@@ -78,9 +78,9 @@ func (s stopped) Error() string { return s.reason.String() }
 
 // Error is the error of a request that ended without a response after retrip
 // had a part in it: it retried, would have retried but for Reason, or could
-// not send at all. A first attempt's error that is not worth a retry, or comes
-// of its own body, or of the caller's own cancellation and says so, is returned
-// as the base returned it.
+// not send at all. A first attempt's error is returned as the base returned it if
+// it is not worth a retry, if only one attempt was allowed, or if it comes of the
+// request's own body or of the caller's own cancellation and says so.
 //
 // errors.Is finds Reason, the last failure, and once the request's context has
 // ended also the context's error and cause.
@@ -142,6 +142,10 @@ func (e *Error) Unwrap() []error {
 	return tree
 }
 
+// Temporary makes a net.Error of the error, as callers of net/http expect of a
+// timeout. It returns what Timeout does.
+func (e *Error) Temporary() bool { return e.Timeout() }
+
 // Timeout reports whether a timeout ended the request: the deadline, or an
 // attempt that took too long.
 func (e *Error) Timeout() bool {
@@ -165,6 +169,9 @@ func (e *AttemptTimeoutError) Error() string {
 
 // Timeout returns true.
 func (e *AttemptTimeoutError) Timeout() bool { return true }
+
+// Temporary returns true: with it, the error is a net.Error.
+func (e *AttemptTimeoutError) Temporary() bool { return true }
 
 // limiterError tells of a wait for the limiter that is too long.
 type limiterError struct{ asked, waited time.Duration }

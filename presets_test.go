@@ -331,7 +331,7 @@ func TestJavaV1Base(t *testing.T) {
 		require.NoError(t, fetch("GET"))
 		start := time.Now()
 		err := fetch("POST") // a GET would be replayed on a new connection
-		var timeout interface{ Timeout() bool }
+		var timeout net.Error
 		require.ErrorAs(t, err, &timeout)
 		require.True(t, timeout.Timeout())
 		require.Equal(t, 50*time.Second, time.Since(start))

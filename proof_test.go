@@ -164,7 +164,7 @@ func TestFailingFastForADeadlineIsATimeout(t *testing.T) {
 	require.ErrorIs(t, err, retrip.ErrWaitOverDeadline)
 	require.ErrorIs(t, err, failure)
 	require.ErrorIs(t, err, context.DeadlineExceeded)
-	var timeout interface{ Timeout() bool }
+	var timeout net.Error
 	require.ErrorAs(t, err, &timeout)
 	require.True(t, timeout.Timeout())
 }

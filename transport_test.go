@@ -222,7 +222,7 @@ func TestClientTimeout(t *testing.T) {
 
 		client.Transport = &Transport{Base: script(hangs())}
 		_, err = client.Get("https://example.com/")
-		var timeout interface{ Timeout() bool }
+		var timeout net.Error
 		require.ErrorAs(t, err, &timeout)
 		require.True(t, timeout.Timeout())
 		require.ErrorIs(t, err, context.DeadlineExceeded)
