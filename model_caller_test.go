@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"os"
 	"reflect"
@@ -80,7 +81,7 @@ func (r *modelRequest) build(ctx context.Context) *http.Request {
 	default:
 		req.Body = r.open()
 	}
-	if r.kind == bodyGetBody {
+	if r.reopens() {
 		req.GetBody = func() (io.ReadCloser, error) {
 			r.at(stepGetBody)
 			return r.open(), nil
@@ -163,6 +164,7 @@ type modelSource struct {
 var (
 	errModelSource = errors.New("the source failed")
 	errModelClosed = errors.New("the source is closed")
+	errModelDial   = &net.OpError{Op: "dial", Net: "tcp", Err: errReset} // of the source's own connection
 )
 
 func (s *modelSource) Read(p []byte) (int, error) {
@@ -180,7 +182,8 @@ func (s *modelSource) Read(p []byte) (int, error) {
 	}
 	time.Sleep(r.pace)
 	end := len(r.content)
-	if r.kind == bodyFails || r.kind == bodyBlocked || r.kind == bodyDeaf {
+	switch r.kind {
+	case bodyGetBodyFails, bodyFails, bodyBlocked, bodyDeaf:
 		end = r.stop
 	}
 	if s.position < end {
@@ -192,8 +195,10 @@ func (s *modelSource) Read(p []byte) (int, error) {
 		return n, nil
 	}
 	switch r.kind {
+	case bodyGetBodyFails:
+		return 0, errModelDial
 	case bodyFails:
-		return 0, errModelSource
+		return 0, []error{errModelSource, errModelDial}[r.id%2]
 	case bodyBlocked:
 		select {
 		case <-s.closed:

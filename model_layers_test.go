@@ -115,7 +115,7 @@ func (s *modelStack) fetchToken(req *http.Request) {
 	}
 	_ = resp.Body.Close()
 	if resp.StatusCode != 200 && retries > 1 && req.Context().Err() == nil && r.deadline == 0 {
-		r.defect(defectStack, "a fetch for a token is not retried")
+		r.defect(defectToken, "the token fetch gets %d", resp.StatusCode)
 	}
 }
 

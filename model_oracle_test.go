@@ -16,7 +16,8 @@ const (
 	defectContextError   modelDefect = "an error after the context's end does not tell so"
 	defectProof          modelDefect = "an error of a body's Read passes for proof"
 	defectLostResponse   modelDefect = "a response is lost to the limiter's queue or a changed file"
-	defectStack          modelDefect = "stacked transports multiply or silence attempts"
+	defectStack          modelDefect = "the attempts of stacked transports multiply"
+	defectToken          modelDefect = "a fetch for a token is not retried"
 	defectReadAfterClose modelDefect = "Read after Close gives data or another error"
 	defectPanicBody      modelDefect = "the body stays open when the base panics"
 	defectPanicQuota     modelDefect = "the quota keeps what it took when the base panics"
@@ -260,7 +261,7 @@ func (r *modelRequest) justified(e Event) bool {
 	case NotRetryable:
 		return d.err == nil && d.fault.class == Permanent || r.ended
 	case NotRepeatable: // an error may be that of the body, unless that is in memory
-		mayBeBody := r.kind == bodyGetBody || r.script.prepare.replaces() && r.kind != bodyNone || d.err == d.bodyErr
+		mayBeBody := r.reopens() || r.script.prepare.replaces() && r.kind != bodyNone || d.err == d.bodyErr
 		return !r.safe() && (!d.fault.proof || timedOut(e) || d.err != nil && mayBeBody)
 	case BodyNotReplayable:
 		return r.wrapped() && (r.ended || r.unreplayable())

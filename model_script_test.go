@@ -158,6 +158,7 @@ type modelBody int
 const (
 	bodyNone modelBody = iota
 	bodyGetBody
+	bodyGetBodyFails // midway, as a connection does
 	bodyFile
 	bodySmall
 	bodyExact   // as long as the ReplayBuffer
@@ -171,7 +172,7 @@ const (
 	modelBodies
 )
 
-var modelBodyNames = [...]string{"none", "GetBody", "file", "small", "exact", "over", "slow", "slower", "duplex", "fails", "blocked", "deaf"}
+var modelBodyNames = [...]string{"none", "GetBody", "GetBody fails", "file", "small", "exact", "over", "slow", "slower", "duplex", "fails", "blocked", "deaf"}
 
 func (k modelBody) String() string { return modelBodyNames[k] }
 
@@ -292,7 +293,7 @@ func (r *modelRequest) chooseContent(buffer int, rng *rand.Rand) {
 		size = buffer
 	case bodyOver:
 		size = buffer + 1 + rng.IntN(2*buffer)
-	case bodyFails, bodyBlocked, bodyDeaf, bodyDuplex:
+	case bodyGetBodyFails, bodyFails, bodyBlocked, bodyDeaf, bodyDuplex:
 		size++
 		r.stop = rng.IntN(size)
 	case bodySlow:
@@ -371,9 +372,12 @@ func (r *modelRequest) safe() bool {
 	return r.keyed || r.declared || r.method == "GET" || r.method == "PUT" || r.method == "DELETE"
 }
 
+// reopens reports whether the request has a GetBody.
+func (r *modelRequest) reopens() bool { return r.kind == bodyGetBody || r.kind == bodyGetBodyFails }
+
 // wrapped reports whether the base gets another body than the caller's own.
 func (r *modelRequest) wrapped() bool {
-	return (r.max > 1 || r.script.prepare != prepareNothing) && r.kind != bodyNone && r.kind != bodyGetBody
+	return (r.max > 1 || r.script.prepare != prepareNothing) && r.kind != bodyNone && !r.reopens()
 }
 
 // observe notes an event.
