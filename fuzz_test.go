@@ -97,6 +97,8 @@ type fuzzRequest struct {
 	resp     *http.Response
 	err      error
 	panicked any
+	took     time.Duration
+	endedIn  time.Duration // how long ctx lived, once it has ended
 }
 
 // n is the next byte of the input, below a limit; 0 after its end.
@@ -504,10 +506,15 @@ func (r *fuzzRequest) play() {
 	if r.req != nil {
 		before, header, target = *r.req, r.req.Header.Clone(), fmt.Sprint(r.req.URL)
 	}
+	begun := time.Now()
+	stop := context.AfterFunc(r.ctx, func() { r.endedIn = time.Since(begun) })
 	func() {
-		defer func() { r.panicked = recover() }()
+		defer func() { r.panicked, r.took = recover(), time.Since(begun) }()
 		r.resp, r.err = r.z.transport.RoundTrip(r.req)
 	}()
+	if stop() {
+		r.endedIn = r.took
+	}
 	if r.req != nil {
 		after := *r.req
 		before.GetBody, after.GetBody = nil, nil
@@ -542,6 +549,9 @@ func (r *fuzzRequest) check(invalid error) {
 	if ctxErr := r.ctx.Err(); ctxErr != nil && err != nil && !r.broken && invalid == nil && !knownDefects[defectContextError] &&
 		!errors.Is(err, ctxErr) && !errors.Is(err, context.Cause(r.ctx)) {
 		t.Errorf("the context has ended with %v, and the error is %v", ctxErr, err)
+	}
+	if r.took > r.endedIn {
+		t.Errorf("RoundTrip takes %v, and the context has ended after %v", r.took, r.endedIn)
 	}
 	r.checkValidity(invalid)
 	r.checkBodies()
@@ -606,16 +616,37 @@ func (r *fuzzRequest) checkBodies() {
 	}
 }
 
+// succeeded reports whether the trace tells of a success.
+func (r *fuzzRequest) succeeded() bool {
+	if r.trace == nil || len(r.trace.Trips()) == 0 {
+		return false
+	}
+	events := r.trace.Trips()[0]
+	return len(events) > 0 && events[len(events)-1].Class == Success
+}
+
 // checkQuota checks what came back: a success gives what its attempt took, at
 // least 1, a retry that was not sent what it took, and nothing else does.
 func (r *fuzzRequest) checkQuota() {
 	z := r.z
+	s := z.strategy
+	if r.own != nil {
+		s = r.own
+	}
+	if s == nil {
+		return
+	}
+	if _, noted := s.Quota.(*fuzzQuota); !noted {
+		return
+	}
 	unsent := z.takes > max(r.calls-1, 0)
 	switch n := len(z.gives); {
 	case n > 1:
 		z.t.Errorf("the quota gets %v", z.gives)
 	case unsent && z.cost > 0 && (n == 0 || z.gives[0] != z.cost):
 		z.t.Errorf("a retry that was not sent took %d, and gave %v", z.cost, z.gives)
+	case r.succeeded() && (n == 0 || z.gives[0] != max(z.cost, 1)):
+		z.t.Errorf("a success that took %d gives %v", z.cost, z.gives)
 	case !unsent && n == 1 && r.resp == nil:
 		z.t.Errorf("a failure gives %v", z.gives)
 	case !unsent && n == 1 && z.gives[0] != max(z.cost, 1):

@@ -28,6 +28,9 @@ func (l modelLayer) String() string {
 	return [...]string{"none", "header", "host", "path", "query", "token", "wrapping", "own error"}[l]
 }
 
+// moves reports whether the layer sends the request somewhere else.
+func (l modelLayer) moves() bool { return l == layerHost || l == layerPath || l == layerQuery }
+
 // A modelStack is what the outer Transport takes for its base: a layer over an
 // inner Transport over the script's base.
 type modelStack struct {
@@ -137,7 +140,11 @@ func (r *modelRequest) checkStack(stack *modelStack) {
 		inner = r.max
 	}
 	if n, most := len(r.deliveries), r.max+inner-1; n > most {
-		r.defect(defectStack, "%d attempts of the innermost base, at most %d+%d-1 allowed", n, r.max, inner)
+		report := r.wrong
+		if stack.layer.moves() {
+			report = func(format string, args ...any) { r.defect(defectStack, format, args...) }
+		}
+		report("%d attempts of the innermost base, at most %d+%d-1 allowed", n, r.max, inner)
 	}
 	for _, d := range r.deliveries[:max(len(r.deliveries)-1, 0)] {
 		if !r.safe() && !d.proven() {

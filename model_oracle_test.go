@@ -4,9 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"os"
 	"strings"
+	"testing"
+	"testing/synctest"
 	"time"
+
+	"github.com/stretchr/testify/require"
 )
 
 // A modelDefect names a line of the oracle.
@@ -21,6 +26,7 @@ const (
 	defectReadAfterClose modelDefect = "Read after Close gives data or another error"
 	defectPanicBody      modelDefect = "the body stays open when the base panics"
 	defectPanicQuota     modelDefect = "the quota keeps what it took when the base panics"
+	defectPanicPermit    modelDefect = "the limiter's permit is gone when the base panics"
 	defectCloseIdle      modelDefect = "CloseIdleConnections panics where Validate finds fault with the Base"
 )
 
@@ -35,6 +41,7 @@ var knownDefects = map[modelDefect]bool{
 	defectReadAfterClose: true,
 	defectPanicBody:      true,
 	defectPanicQuota:     true,
+	defectPanicPermit:    true,
 	defectCloseIdle:      true,
 }
 
@@ -416,4 +423,35 @@ func (r *modelRequest) account(events []Event, mode Mode) (taken, given int64) {
 		taken += paid
 	}
 	return taken, given + paid // paid is left only where the base panicked
+}
+
+// The model can't tell permits apart, so this asks for two in a row: the second
+// request gets its permit at once only if the first, whose base panics, gives
+// its own back.
+func TestModelPermitAfterPanic(t *testing.T) {
+	for name, observe := range map[string]func(Event){"plain": nil, "observed": func(Event) {}} {
+		t.Run(name, func(t *testing.T) {
+			if knownDefects[defectPanicPermit] && !*modelStrict {
+				t.Skip(defectPanicPermit)
+			}
+			synctest.Test(t, func(t *testing.T) {
+				play := status(429)
+				s := Adaptive()
+				s.MaxAttempts = 1
+				transport := &Transport{Strategy: s, Observe: observe, Base: roundTripFunc(func(req *http.Request) (*http.Response, error) { return play(req) })}
+				send := func() {
+					_, err := get(t.Context(), transport)
+					require.NoError(t, err)
+				}
+				send()
+				time.Sleep(time.Minute) // until one permit is there, which is all that is kept
+				play = func(*http.Request) (*http.Response, error) { panic(modelPanic{}) }
+				require.PanicsWithValue(t, modelPanic{}, send)
+				play = status(200)
+				begun := time.Now()
+				send()
+				require.Zero(t, time.Since(begun))
+			})
+		})
+	}
 }
