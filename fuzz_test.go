@@ -76,6 +76,7 @@ type fuzzer struct {
 	takes     int       // how often it said yes, and
 	gives     []int     // what it got, in this request
 	limiters  []*Limiter
+	refused   bool // by Prepare, which then always does
 }
 
 // A fuzzRequest is one request and what became of it.
@@ -97,6 +98,7 @@ type fuzzRequest struct {
 	resp     *http.Response
 	err      error
 	panicked any
+	ended    bool // ctx had ended when RoundTrip returned
 	took     time.Duration
 	endedIn  time.Duration // how long ctx lived, once it has ended
 }
@@ -203,7 +205,7 @@ func (z *fuzzer) newTransport() {
 	t.AttemptTimeout = mostly(z, []time.Duration{0, 0, time.Second, time.Nanosecond, time.Hour, math.MaxInt64}, -1, math.MinInt64)
 	t.ReplayBuffer = mostly(z, []int64{0, 1, 4, 100, math.MaxInt64}, -1, math.MinInt64)
 	t.Prepare = mostly(z, []func(*http.Request, Prep) error{nil, nil, fuzzPrepareHeader, fuzzPrepareBody, fuzzPrepareNothing},
-		func(*http.Request, Prep) error { return errFuzzPrepare })
+		func(*http.Request, Prep) error { z.refused = true; return errFuzzPrepare })
 	t.Observe = one[func(Event)](z, nil, func(e Event) { _ = e.ErrorKind() })
 }
 
@@ -509,7 +511,7 @@ func (r *fuzzRequest) play() {
 	begun := time.Now()
 	stop := context.AfterFunc(r.ctx, func() { r.endedIn = time.Since(begun) })
 	func() {
-		defer func() { r.panicked, r.took = recover(), time.Since(begun) }()
+		defer func() { r.panicked, r.took, r.ended = recover(), time.Since(begun), r.ctx.Err() != nil }()
 		r.resp, r.err = r.z.transport.RoundTrip(r.req)
 	}()
 	if stop() {
@@ -543,10 +545,13 @@ func (r *fuzzRequest) check(invalid error) {
 	if r.resp != nil && r.resp.Request != r.req {
 		t.Errorf("Response.Request is another")
 	}
+	if z := r.z; z.refused && r.calls > 0 {
+		t.Errorf("sent although Prepare failed")
+	}
 	if r.calls > max(r.max, 0) {
 		t.Errorf("%d attempts of at most %d", r.calls, r.max)
 	}
-	if ctxErr := r.ctx.Err(); ctxErr != nil && err != nil && !r.broken && invalid == nil && !knownDefects[defectContextError] &&
+	if ctxErr := r.ctx.Err(); r.ended && err != nil && !r.broken && invalid == nil && !knownDefects[defectContextError] &&
 		!errors.Is(err, ctxErr) && !errors.Is(err, context.Cause(r.ctx)) {
 		t.Errorf("the context has ended with %v, and the error is %v", ctxErr, err)
 	}

@@ -98,6 +98,13 @@ func (d *modelDelivery) checkRequest() {
 	if s.prepare != prepareNothing && s.stack == nil && d.req.Header.Get("Prepared") != strconv.Itoa(d.number) {
 		r.wrong("attempt %d is not prepared", d.number)
 	}
+	if r.refusedBy != nil {
+		r.wrong("attempt %d is sent although Prepare failed", d.number)
+	}
+	// An inner Transport opens the body before its wait, and can't see a change.
+	if s.stack == nil && r.touched > 0 && d.number > 1 && d.began.Sub(r.began) > r.touched {
+		r.wrong("attempt %d is sent although the file has changed", d.number)
+	}
 	content, body := r.sent()
 	if hasBody(d.req) != body {
 		r.wrong("attempt %d has body %v", d.number, d.req.Body)
