@@ -13,6 +13,7 @@ import (
 	"reflect"
 	"regexp"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -77,6 +78,7 @@ type fuzzer struct {
 	gives     []int     // what it got, in this request
 	limiters  []*Limiter
 	refused   bool // by Prepare, which then always does
+	cuts      bool // Prepare cuts the body
 }
 
 // A fuzzRequest is one request and what became of it.
@@ -92,6 +94,8 @@ type fuzzRequest struct {
 	content string
 	sources []*trackedBody
 	answers []*trackedBody
+	texts   []string // of the answers
+	got     []byte   // what was read of the last one
 	calls   int
 	panics  bool // the base did
 
@@ -100,7 +104,7 @@ type fuzzRequest struct {
 	panicked any
 	ended    bool // ctx had ended when RoundTrip returned
 	took     time.Duration
-	endedIn  time.Duration // how long ctx lived, once it has ended
+	endedIn  atomic.Int64 // how long ctx lived, once it has ended
 }
 
 // n is the next byte of the input, below a limit; 0 after its end.
@@ -204,7 +208,7 @@ func (z *fuzzer) newTransport() {
 	t.MaxKeys = mostly(z, []int{0, 1, 3, math.MaxInt}, -1, math.MinInt)
 	t.AttemptTimeout = mostly(z, []time.Duration{0, 0, time.Second, time.Nanosecond, time.Hour, math.MaxInt64}, -1, math.MinInt64)
 	t.ReplayBuffer = mostly(z, []int64{0, 1, 4, 100, math.MaxInt64}, -1, math.MinInt64)
-	t.Prepare = mostly(z, []func(*http.Request, Prep) error{nil, nil, fuzzPrepareHeader, fuzzPrepareBody, fuzzPrepareNothing},
+	t.Prepare = mostly(z, []func(*http.Request, Prep) error{nil, nil, fuzzPrepareHeader, z.prepareBody, fuzzPrepareNothing},
 		func(*http.Request, Prep) error { z.refused = true; return errFuzzPrepare })
 	t.Observe = one[func(Event)](z, nil, func(e Event) { _ = e.ErrorKind() })
 }
@@ -224,9 +228,9 @@ func fuzzPrepareHeader(req *http.Request, p Prep) error {
 	return nil
 }
 
-// fuzzPrepareBody replaces the body but not its GetBody, as it should not.
-func fuzzPrepareBody(req *http.Request, _ Prep) error {
-	if hasBody(req) {
+// prepareBody replaces the body but not its GetBody, as it should not.
+func (z *fuzzer) prepareBody(req *http.Request, _ Prep) error {
+	if z.cuts = true; hasBody(req) {
 		req.Body = struct {
 			io.Reader
 			io.Closer
@@ -374,7 +378,8 @@ func (z *fuzzer) newRequest() *fuzzRequest {
 func (r *fuzzRequest) newContext() {
 	z := r.z
 	ctx, cancel := context.WithCancelCause(context.Background())
-	timer := time.AfterFunc(mostly(z, []time.Duration{time.Hour, time.Second, 30 * time.Second}, 0), func() { cancel(one(z, nil, errModelCause)) })
+	life, cause := mostly(z, []time.Duration{time.Hour, time.Second, 30 * time.Second}, 0), one(z, nil, errModelCause)
+	timer := time.AfterFunc(life, func() { cancel(cause) })
 	r.cancel = func() { timer.Stop(); cancel(nil) }
 	if z.odd(4) {
 		var stop context.CancelFunc
@@ -423,7 +428,7 @@ func (r *fuzzRequest) newBody() {
 	req.ContentLength = one(z, -1, int64(len(r.content)), 0, 3, 1e6)
 	switch kind {
 	case 1:
-		req.Body = http.NoBody
+		req.Body, r.content = http.NoBody, ""
 	case 2:
 		req.Body = (*os.File)(nil)
 	case 3, 4:
@@ -452,7 +457,10 @@ func (z *fuzzer) serve(req *http.Request) (*http.Response, error) {
 	}
 	if req.Body != nil {
 		if z.odd(2) {
-			_, _ = io.Copy(io.Discard, req.Body)
+			got, err := io.ReadAll(req.Body)
+			if !strings.HasPrefix(r.content, string(got)) || err == nil && len(got) < len(r.content) && !z.cuts {
+				z.t.Errorf("attempt %d reads %d bytes, which are not the body: %v", r.calls, len(got), err)
+			}
 		}
 		_ = req.Body.Close()
 	}
@@ -495,7 +503,7 @@ func (r *fuzzRequest) answer(req *http.Request) *http.Response {
 		resp.Header.Set("Content-Encoding", "gzip")
 	}
 	body := &trackedBody{ReadCloser: io.NopCloser(strings.NewReader(text))}
-	r.answers = append(r.answers, body)
+	r.answers, r.texts = append(r.answers, body), append(r.texts, text)
 	resp.Body = body
 	return resp
 }
@@ -509,13 +517,13 @@ func (r *fuzzRequest) play() {
 		before, header, target = *r.req, r.req.Header.Clone(), fmt.Sprint(r.req.URL)
 	}
 	begun := time.Now()
-	stop := context.AfterFunc(r.ctx, func() { r.endedIn = time.Since(begun) })
+	stop := context.AfterFunc(r.ctx, func() { r.endedIn.Store(int64(time.Since(begun))) })
 	func() {
 		defer func() { r.panicked, r.took, r.ended = recover(), time.Since(begun), r.ctx.Err() != nil }()
 		r.resp, r.err = r.z.transport.RoundTrip(r.req)
 	}()
 	if stop() {
-		r.endedIn = r.took
+		r.endedIn.Store(int64(r.took))
 	}
 	if r.req != nil {
 		after := *r.req
@@ -525,7 +533,7 @@ func (r *fuzzRequest) play() {
 		}
 	}
 	if r.resp != nil && r.resp.Body != nil {
-		_, _ = io.Copy(io.Discard, r.resp.Body)
+		r.got, _ = io.ReadAll(r.resp.Body)
 		_ = r.resp.Body.Close()
 	}
 	time.Sleep(time.Second) // for what closes on the side
@@ -555,8 +563,8 @@ func (r *fuzzRequest) check(invalid error) {
 		!errors.Is(err, ctxErr) && !errors.Is(err, context.Cause(r.ctx)) {
 		t.Errorf("the context has ended with %v, and the error is %v", ctxErr, err)
 	}
-	if r.took > r.endedIn {
-		t.Errorf("RoundTrip takes %v, and the context has ended after %v", r.took, r.endedIn)
+	if lived := time.Duration(r.endedIn.Load()); r.took > lived {
+		t.Errorf("RoundTrip takes %v, and the context has ended after %v", r.took, lived)
 	}
 	r.checkValidity(invalid)
 	r.checkBodies()
@@ -613,6 +621,9 @@ func (r *fuzzRequest) checkBodies() {
 		if n := body.closes(); n != 1 {
 			r.z.t.Errorf("source %d of %d was closed %d times", i, len(r.sources), n)
 		}
+	}
+	if r.resp != nil && r.resp.Body != nil && string(r.got) != r.texts[len(r.texts)-1] {
+		r.z.t.Errorf("the answer has %d bytes, not %d", len(r.got), len(r.texts[len(r.texts)-1]))
 	}
 	for i, body := range r.answers {
 		if n := body.closes(); n != 1 {

@@ -314,6 +314,7 @@ func (r *modelRequest) checkResult(last Event) {
 	case got && r.resp == nil && !last.Sent.IsZero():
 		r.wrong("the last response is lost")
 	case got && r.resp == nil && !r.ended && last.Reason != PrepareFailed:
+		r.script.tally["response lost for "+last.Reason.String()]++
 		r.defect(defectLostResponse, "the last response is lost for %v", last.Reason)
 	case got && r.resp != nil && r.resp.StatusCode != d.fault.status:
 		r.wrong("the response is not the last one")
