@@ -245,6 +245,7 @@ func (r *modelRequest) readAnswer() {
 
 // readAll reads the answer to its end, or for a second.
 func (r *modelRequest) readAll(body io.Reader, answer *modelAnswer) {
+	time.Sleep(r.dawdle)
 	// Only now, since the end of a context ends the reading.
 	closed := make(chan struct{})
 	timer := time.AfterFunc(time.Second, func() { defer close(closed); answer.end() })
@@ -257,6 +258,10 @@ func (r *modelRequest) readAll(body io.Reader, answer *modelAnswer) {
 		got += n
 		if err == io.EOF && got != len(answer.content) {
 			r.wrong("the answer ends after %d bytes", got)
+		}
+		f := &answer.d.fault
+		if err != nil && err != io.EOF && r.ctx.Err() == nil && !f.stalls && !f.breaks && !f.endless {
+			r.wrong("the answer fails: %v", err)
 		}
 		if err != nil {
 			break

@@ -427,32 +427,52 @@ func (r *modelRequest) account(events []Event, mode Mode) (taken, given int64) {
 }
 
 // The model can't tell permits apart, so this asks for two in a row: the second
-// request gets its permit at once only if the first, whose base panics, gives
-// its own back.
-func TestModelPermitAfterPanic(t *testing.T) {
-	for name, observe := range map[string]func(Event){"plain": nil, "observed": func(Event) {}} {
-		t.Run(name, func(t *testing.T) {
-			if knownDefects[defectPanicPermit] && !*modelStrict {
-				t.Skip(defectPanicPermit)
+// request gets its permit at once only if the first gives its own back.
+func TestModelPermitComesBack(t *testing.T) {
+	panics := func(*http.Request) (*http.Response, error) { panic(modelPanic{}) }
+	for _, row := range []struct {
+		name      string
+		transport *Transport
+		first     step
+		defect    modelDefect
+	}{
+		{"the base panics under a plain request", &Transport{}, panics, defectPanicPermit},
+		{"the base panics", &Transport{Observe: func(Event) {}}, panics, defectPanicPermit},
+		{"Prepare fails once", &Transport{Prepare: failsAt(2)}, nil, ""},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			if knownDefects[row.defect] && !*modelStrict {
+				t.Skip(row.defect)
 			}
 			synctest.Test(t, func(t *testing.T) {
 				play := status(429)
 				s := Adaptive()
 				s.MaxAttempts = 1
-				transport := &Transport{Strategy: s, Observe: observe, Base: roundTripFunc(func(req *http.Request) (*http.Response, error) { return play(req) })}
-				send := func() {
-					_, err := get(t.Context(), transport)
-					require.NoError(t, err)
-				}
-				send()
+				row.transport.Strategy = s
+				row.transport.Base = roundTripFunc(func(req *http.Request) (*http.Response, error) { return play(req) })
+				send := func() error { _, err := get(t.Context(), row.transport); return err }
+				require.NoError(t, send())
 				time.Sleep(time.Minute) // until one permit is there, which is all that is kept
-				play = func(*http.Request) (*http.Response, error) { panic(modelPanic{}) }
-				require.PanicsWithValue(t, modelPanic{}, send)
+				if play = row.first; play != nil {
+					require.PanicsWithValue(t, modelPanic{}, func() { _ = send() })
+				} else {
+					require.ErrorIs(t, send(), PrepareFailed)
+				}
 				play = status(200)
 				begun := time.Now()
-				send()
+				require.NoError(t, send())
 				require.Zero(t, time.Since(begun))
 			})
 		})
+	}
+}
+
+// failsAt returns a Prepare that fails at its nth call.
+func failsAt(n int) func(*http.Request, Prep) error {
+	return func(*http.Request, Prep) error {
+		if n--; n == 0 {
+			return errFuzzPrepare
+		}
+		return nil
 	}
 }

@@ -60,6 +60,9 @@ func (s *modelScript) prepareRequest(req *http.Request, p Prep) error {
 	r.at(stepPrepare)
 	req.Header.Set("Prepared", strconv.Itoa(p.Number))
 	if s.prepare == prepareFailure && (r.id+p.Number)%5 == 0 {
+		if hasBody(req) {
+			req.Body = r.open() // which the Transport closes, too
+		}
 		r.refusedBy = errors.New("not prepared")
 		return r.refusedBy
 	}

@@ -221,7 +221,8 @@ type modelRequest struct {
 	endAfter int           // after so many times there,
 	endBy    modelEnding   // and how
 	ownMax   bool
-	impolite bool // the caller closes the response unread
+	impolite bool          // the caller closes the response unread,
+	dawdle   time.Duration // or reads it this much later
 	faults   []modelFault
 
 	ctx       context.Context
@@ -273,6 +274,9 @@ func newModelRequest(s *modelScript, id int, rng *rand.Rand, file string) *model
 	r.chooseContent(int(s.transport.ReplayBuffer), rng)
 	if r.max = s.max; rng.IntN(4) == 0 {
 		r.ownMax, r.max = true, 2+rng.IntN(4)
+	}
+	if rng.IntN(4) == 0 {
+		r.dawdle = modelTime(rng, time.Millisecond, 20*time.Second)
 	}
 	r.chooseEnd(rng)
 	for range 5 {

@@ -103,7 +103,7 @@ func (m *socketModel) newScript(t *testing.T, srv *httptest.Server, rng *rand.Ra
 			r = newModelRequest(m.script, id, rng, file)
 		}
 		r.url, r.max, r.ownMax, r.start = srv.URL, strategy.MaxAttempts, false, 0
-		r.deadline, r.cancel, r.touched = r.deadline/10, r.cancel/10, 0
+		r.deadline, r.cancel, r.touched, r.dawdle = r.deadline/10, r.cancel/10, 0, 0
 		if r.endBy == endDeadline {
 			r.endAt = stepNone
 		}
