@@ -97,7 +97,6 @@ type fuzzRequest struct {
 	texts   []string // of the answers
 	got     []byte   // what was read of the last one
 	calls   int
-	panics  bool // the base did
 
 	resp     *http.Response
 	err      error
@@ -452,7 +451,6 @@ func (z *fuzzer) serve(req *http.Request) (*http.Response, error) {
 		r.cancel() // a strategy may allow attempts without end
 	}
 	if z.odd(30) {
-		r.panics = true
 		panic(r)
 	}
 	if req.Body != nil {

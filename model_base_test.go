@@ -110,8 +110,9 @@ func (d *modelDelivery) checkRequest() {
 		r.wrong("attempt %d has body %v", d.number, d.req.Body)
 	}
 	d.content = content
-	// Over HTTP/1, net/http waits for a Read of the body under way. That is its
-	// right where the source is the caller's own, and then no business of ours.
+	// Over HTTP/1, net/http waits for a Read of the body under way. Where it reads
+	// the caller's own source, the Transport can't change that, so the model
+	// doesn't wait for a source that takes long.
 	if hasBody(d.req) && !r.wrapped() {
 		d.fault.http2 = d.fault.http2 || r.kind >= bodySlower
 	}

@@ -337,7 +337,7 @@ func (r *modelRequest) checkResult(last Event) {
 func (r *modelRequest) checkLate() {
 	var grace time.Duration
 	if !r.wrapped() || r.script.prepare == prepareSniff || r.script.prepare == prepareRewind {
-		grace = r.pace // the source's pace is the base's and Prepare's business
+		grace = r.pace // the base or Prepare reads the source itself, and waits for it
 	}
 	for _, limit := range []time.Duration{r.deadline, r.cancel, r.endedAt.Sub(r.began)} {
 		if late := r.returned.Sub(r.began) - limit; limit > 0 && late > grace {

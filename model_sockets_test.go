@@ -256,7 +256,7 @@ func (x *socketExchange) stall() {
 }
 
 // readBody reads and checks the body, to its end or up to a limit. A body that
-// fails is no business of the server's.
+// fails is not an error of the server's.
 func (x *socketExchange) readBody(limit int) (whole bool) {
 	from := io.Reader(x.req.Body)
 	if limit >= 0 {

@@ -23,6 +23,7 @@ import (
 // worse, and compares what happened with what the documentation promises.
 //
 //	model_script_test.go   what a random Transport and a random request are
+//	model_caller_test.go   what the caller does, and what its bodies are
 //	model_prepare_test.go  what Prepare does with a request and its body
 //	model_layers_test.go   what stands between two stacked Transports
 //	model_faults_test.go   what happens to an attempt
