@@ -94,3 +94,16 @@ func TestSettingsNotReadToTheirEnd(t *testing.T) {
 	_, err := get(t.Context(), transport)
 	require.ErrorContains(t, err, "not read to their end")
 }
+
+// A Base that Validate finds fault with is not used by other methods either.
+func TestCloseIdleConnectionsOverAnInvalidBase(t *testing.T) {
+	nothing := &Transport{Base: (*http.Transport)(nil)}
+	itself := new(Transport)
+	itself.Base = itself
+	for _, transport := range []*Transport{nothing, itself} {
+		client := &http.Client{Transport: transport}
+		client.CloseIdleConnections()
+		_, err := client.Get("http://example.com/")
+		require.ErrorContains(t, err, "retrip: Transport.Base is")
+	}
+}

@@ -295,7 +295,10 @@ func (t *Transport) Unwrap() http.RoundTripper {
 // CloseIdleConnections closes the base's idle connections, if it knows how to.
 // http.Client.CloseIdleConnections calls it.
 func (t *Transport) CloseIdleConnections() {
-	closeIdle(t.Unwrap())
+	t.setUp()
+	if t.invalid == nil { // a Base that is not valid may be nil, or the Transport itself
+		closeIdle(t.base)
+	}
 }
 
 func closeIdle(base http.RoundTripper) {

@@ -147,6 +147,7 @@ func (b *Body) Finish() {
 		return
 	}
 	closing := b.shared.finish()
+	b.shared = nil // a source whose Close blocks is waited for once
 	if closing == nil {
 		return
 	}
