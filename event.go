@@ -109,7 +109,13 @@ func (t *Trace) add(record *[]Event, e Event) {
 }
 
 // observe tells of an attempt that was sent and of what follows from it.
-func (r *route) observe(o *outcome, v verdict, d *decision) {
+func (r *route) observe(o *outcome, v verdict, d decision) {
+	if r.t.KeepStats || r.observed() {
+		r.tell(o, v, d)
+	}
+}
+
+func (r *route) tell(o *outcome, v verdict, d decision) {
 	final := v.class == Success || d.reason != 0
 	if r.t.KeepStats {
 		r.t.count(r.entry, tally{true, final, o.Number > 1, v.class == Throttled, d.reason})
@@ -129,12 +135,12 @@ func (r *route) observeStop(o *outcome, d decision, resp *http.Response, err err
 		r.t.count(r.entry, tally{final: true, retried: o.Number > 1, reason: d.reason})
 	}
 	if r.observed() {
-		r.emit(o, &d, Event{Err: err, Final: true}, resp)
+		r.emit(o, d, Event{Err: err, Final: true}, resp)
 	}
 }
 
 // emit completes the event and hands it to the observer and the trace.
-func (r *route) emit(o *outcome, d *decision, e Event, resp *http.Response) {
+func (r *route) emit(o *outcome, d decision, e Event, resp *http.Response) {
 	e.Request, e.Key, e.Attempt, e.OuterAttempt = r.req, r.entry.key, o.Number, outerAttempt(r.req)
 	e.Reason, e.Wait, e.WaitFrom = d.reason, d.wait, d.from
 	e.TokensBefore, e.Tokens = o.tokens, r.policy.tokens()

@@ -142,7 +142,7 @@ func (t *Transport) RoundTrip(req *http.Request) (resp *http.Response, err error
 		v := r.classify(&o)
 		r.report(&o, v)
 		if v.class == Success {
-			r.observe(&o, v, &decision{})
+			r.observe(&o, v, decision{})
 			return o.Response, nil
 		}
 		// 5. Decide whether a retry follows, and secure what it needs. (decide.go)
@@ -151,7 +151,7 @@ func (t *Transport) RoundTrip(req *http.Request) (resp *http.Response, err error
 			d = r.secure(&p, &o, v, d)
 		}
 		// 6. Observe. (event.go)
-		r.observe(&o, v, &d)
+		r.observe(&o, v, d)
 		if d.reason != 0 {
 			return r.conclude(&p, &o, v, d, &past)
 		}
@@ -220,7 +220,7 @@ func (r *route) resolve(t *Transport, req *http.Request, body *replay.Body) erro
 	if r.attempts == 0 {
 		r.attempts = r.policy.MaxAttempts
 	}
-	if r.attempts > 1 || t.Prepare != nil {
+	if body.Opaque() && (r.attempts > 1 || t.Prepare != nil) {
 		body.Keep(cmp.Or(t.ReplayBuffer, defaultReplayBuffer))
 	}
 	if r.trace != nil {

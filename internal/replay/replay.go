@@ -61,12 +61,13 @@ func hasBody(req *http.Request) bool {
 	return req != nil && req.Body != nil && req.Body != http.NoBody
 }
 
+// Opaque reports whether the body can be read only once, unless Keep is called.
+func (b *Body) Opaque() bool { return b.held != nil && b.req.GetBody == nil }
+
 // Keep lets an opaque body be read more than once: of its source, up to limit
-// bytes are kept. It says nothing to other bodies.
+// bytes are kept.
 func (b *Body) Keep(limit int64) {
-	if hasBody(b.req) && b.req.GetBody == nil {
-		b.shared, b.held = newShared(b.req, limit), nil
-	}
+	b.shared, b.held = newShared(b.req, limit), nil
 }
 
 // Kept reports whether Keep applies.
@@ -138,6 +139,12 @@ func (b *Body) Fence() {
 // opaque body's source is closed as soon as the last attempt is done with it; if
 // that is at once, Finish waits for it a moment.
 func (b *Body) Finish() {
+	if b.held != nil || b.shared != nil {
+		b.finish()
+	}
+}
+
+func (b *Body) finish() {
 	if b.held != nil {
 		Close(b.held)
 		b.held = nil
