@@ -258,3 +258,28 @@ func TestStalledErrorBodies(t *testing.T) {
 		})
 	}
 }
+
+// A caller may use its request again once RoundTrip has returned an error, while
+// the base still has the body of the first time.
+func TestRequestIsUsedAgainWithAnotherBody(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var late io.ReadCloser
+		base := roundTripFunc(func(req *http.Request) (*http.Response, error) {
+			late = req.Body
+			return nil, &baseError{"no"}
+		})
+		first, second := opaque("first"), opaque("second")
+		req := newRequest(t, "PUT", first)
+		req.ContentLength = 5
+		_, err := (&Transport{Base: base}).RoundTrip(req)
+		require.Error(t, err)
+		req.Body, req.ContentLength = second, 6
+		got, err := io.ReadAll(late)
+		require.NoError(t, err)
+		require.Equal(t, "first", string(got))
+		require.NoError(t, late.Close())
+		synctest.Wait()
+		require.Equal(t, 1, first.closes())
+		require.Zero(t, second.closes())
+	})
+}

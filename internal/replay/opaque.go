@@ -28,8 +28,9 @@ const (
 // An opaqueBody knows which attempt may read it, and when its source can be
 // closed. It is a part of its source, and so allocated along with it.
 type opaqueBody struct {
-	req      *http.Request // the caller's: the end of its context closes the source
-	inMemory bool          // no Read or Close can block
+	ctx      context.Context // the request's: its end closes the source
+	src      io.ReadCloser
+	inMemory bool // no Read or Close of src can block
 	source   source
 
 	mu      sync.Mutex
@@ -61,14 +62,14 @@ func newOpaqueBody(req *http.Request, limit int64) *opaqueBody {
 	if f, ok := req.Body.(*os.File); ok && f != nil {
 		if info, err := f.Stat(); err == nil && info.Mode().IsRegular() {
 			if at, err := f.Seek(0, io.SeekCurrent); err == nil {
-				f := &file{opaqueBody: opaqueBody{req: req}, File: f, info: info, start: at}
+				f := &file{opaqueBody: opaqueBody{ctx: req.Context(), src: f}, File: f, info: info, start: at}
 				f.source = f
 				return &f.opaqueBody
 			}
 		}
 	}
-	s := &stream{opaqueBody: opaqueBody{req: req, inMemory: InMemory(req.Body)}, limit: limit}
-	s.source = s
+	s := &stream{limit: limit, known: req.ContentLength}
+	s.ctx, s.src, s.inMemory, s.source = req.Context(), req.Body, InMemory(req.Body), s
 	return &s.opaqueBody
 }
 
@@ -118,7 +119,7 @@ func (o *opaqueBody) end(attempt int) {
 			r.leave(ErrOver)
 		}
 	}
-	if o.done() || o.req.Context().Err() != nil {
+	if o.done() || o.ctx.Err() != nil {
 		o.closeSource()
 	}
 }
@@ -131,7 +132,7 @@ func (o *opaqueBody) check() error {
 
 func (o *opaqueBody) obstacle() error {
 	if o.closed != nil {
-		return over(o.req.Context())
+		return over(o.ctx)
 	}
 	return o.source.check()
 }
@@ -146,8 +147,8 @@ func over(ctx context.Context) error {
 }
 
 // hold stops the source from being read on until Fence or Last. A Read under way
-// gets its grace, unless the caller cancels the request.
-func (o *opaqueBody) hold() error {
+// gets its grace, which the end of the request's context or cancel cuts short.
+func (o *opaqueBody) hold(cancel <-chan struct{}) error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	var step *time.Timer
@@ -170,9 +171,9 @@ func (o *opaqueBody) hold() error {
 		o.mu.Unlock()
 		select {
 		case <-changed:
-		case <-o.req.Context().Done():
+		case <-o.ctx.Done():
 			left = 0
-		case <-cancelled(o.req):
+		case <-cancel:
 			left = 0
 		case <-step.C:
 			runtime.Gosched() // lets a late Read run
@@ -233,7 +234,7 @@ func (o *opaqueBody) closeSource() <-chan struct{} {
 	o.closed = closed
 	closing := func() {
 		defer close(closed)
-		Close(o.req.Body)
+		Close(o.src)
 	}
 	if o.inMemory {
 		closing()

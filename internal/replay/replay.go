@@ -110,7 +110,7 @@ func (b *Body) Hold() error {
 	if b.opaqueBody == nil {
 		return b.Check()
 	}
-	return b.hold()
+	return b.hold(cancelled(b.req))
 }
 
 // Reopen calls GetBody for the next attempt, if the request has a body and that

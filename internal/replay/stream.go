@@ -18,6 +18,7 @@ var ErrSourceQuit = errors.New("retrip: the request body's Read ended its gorout
 type stream struct {
 	opaqueBody
 	limit int64
+	known int64 // the length that the request declares, if it does
 
 	reading bool        // a Read of the source is under way
 	begun   atomic.Bool // or about to be, until this is true
@@ -30,6 +31,7 @@ type stream struct {
 	window []byte // the part of buffer that it has not read yet
 }
 
+// read gives r what is kept, and reads on in the source if r has read all of that.
 func (s *stream) read(r *reader, p []byte) (n int, ok bool, err error) {
 	switch {
 	case s.sole != nil && s.sole != r:
@@ -80,11 +82,10 @@ func (s *stream) unread(r *reader) []byte {
 	return nil
 }
 
-// start reads on in the source, no more than r wants, which has read all that is kept:
-// at once if that can't block, and otherwise in a goroutine. Beyond the limit
-// nothing is kept; to go there is the right of the body that is being sent. A
-// copy may only look whether it ends at the limit, and what it finds there is
-// kept.
+// start reads on in the source, no more than r wants: at once if that can't
+// block, and otherwise in a goroutine. Beyond the limit nothing is kept, and only
+// the body that is being sent may go there. A copy may only look whether the
+// source ends at the limit, and what it finds there is kept.
 func (s *stream) start(r *reader, want int) error {
 	others := len(s.open) > 1 || s.wrapped
 	sent := s.wrapped || r == s.open[0]
@@ -123,7 +124,7 @@ func (s *stream) tail(want int) []byte {
 			size = min(2*cap(s.chunks[last]), maxChunk)
 		}
 		room := max(s.limit-s.size, 1)
-		if left := s.req.ContentLength - s.size; s.req.ContentLength > 0 && 0 <= left && left < room { // 0 with a body is unknown, as -1 is
+		if left := s.known - s.size; s.known > 0 && 0 <= left && left < room { // 0 with a body is unknown, as -1 is
 			room = left + 1
 		}
 		s.chunks = append(s.chunks, make([]byte, 0, min(int64(size), room)))
@@ -155,7 +156,7 @@ func (s *stream) fill(into []byte, keep bool, r *reader) {
 		s.signal()
 	}()
 	s.begun.Store(true)
-	n, err = s.req.Body.Read(into)
+	n, err = s.src.Read(into)
 	if n < 0 || n > len(into) {
 		n, err = 0, fmt.Errorf("retrip: the request body's Read returned %d for a buffer of %d bytes", n, len(into))
 	}
