@@ -10,8 +10,8 @@ import (
 // maxChunk bounds one piece of what is kept, and one Read of the source.
 const maxChunk = 64 << 10
 
-// ErrSourceQuit is how a source ends whose Read does not return.
-var ErrSourceQuit = errors.New("retrip: the request body's Read ended its goroutine")
+// errSourceQuit is how a source ends whose Read does not return.
+var errSourceQuit = errors.New("retrip: the request body's Read ended its goroutine")
 
 // A stream is an opaque body that is read once. What its source gave is kept in
 // chunks, up to a limit; one reader alone may go beyond it.
@@ -136,7 +136,7 @@ func (s *stream) tail(want int) []byte {
 
 // fill reads the source once, without the lock, and takes note of what it gave.
 func (s *stream) fill(into []byte, keep bool, r *reader) {
-	n, err := 0, ErrSourceQuit // unless Read returns
+	n, err := 0, errSourceQuit // unless Read returns
 	defer func() {
 		if raised := recover(); raised != nil {
 			err = &sourcePanic{raised}
