@@ -4,10 +4,12 @@ import (
 	"context"
 	"io"
 	"net/http"
+	"os"
 	"runtime"
 	"strings"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -153,4 +155,120 @@ func TestCaptureIsFreedWhileTheSourceIsIdle(t *testing.T) {
 		require.NoError(t, rest.Close())
 	}
 	runtime.KeepAlive(held)
+}
+
+// A source that gives nothing for a while is asked again by the reader, which may
+// lose its patience.
+func TestSourceThatGivesNothing(t *testing.T) {
+	body := newUpload(t, io.NopCloser(readerFunc(func([]byte) (int, error) { return 0, nil })), 10).begin().Body
+	for range 3 {
+		n, err := body.Read(make([]byte, 1))
+		require.Zero(t, n)
+		require.NoError(t, err)
+	}
+}
+
+// A copy keeps the source open while it is read, also if it was dropped before
+// that for being forgotten.
+func TestCopyThatIsReadKeepsTheSourceOpen(t *testing.T) {
+	for name, first := range map[string]int{"read before another is opened": 1, "read after that": 0} {
+		src := opaque(content)
+		u := newUpload(t, src, 10)
+		out := u.begin()
+		copied, err := out.GetBody()
+		require.NoError(t, err)
+		_, err = io.ReadFull(copied, make([]byte, first))
+		require.NoError(t, err)
+		other, err := out.GetBody()
+		require.NoError(t, err)
+		_, err = io.ReadFull(copied, make([]byte, 1))
+		require.NoError(t, err)
+		u.Sent()
+		u.Finish()
+		require.NoError(t, out.Body.Close())
+		require.NoError(t, other.Close())
+		u.requireRead(content[first+1:], copied)
+		require.Eventually(t, func() bool { return src.closes.Load() == 1 }, time.Second, time.Millisecond, name)
+	}
+}
+
+// A copy that Prepare has begun to read, and forgot, keeps nothing open. A body
+// of Prepare's making may open and read copies until it is closed.
+func TestPrepareAndCopies(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		src := opaque(content)
+		u := newUpload(t, src, 10)
+		out := u.begin()
+		forgotten, err := out.GetBody()
+		require.NoError(t, err)
+		_, err = forgotten.Read(make([]byte, 1))
+		require.NoError(t, err)
+		u.Choose(out, nil)
+		u.Last()
+		u.requireRead(content, out.Body)
+		synctest.Wait()
+		require.EqualValues(t, 1, src.closes.Load())
+
+		src = opaque(content)
+		u = newUpload(t, src, 10)
+		out = u.begin()
+		u.requireRead(content, out.Body)
+		getBody := out.GetBody
+		out.Body = io.NopCloser(readerFunc(func(p []byte) (int, error) {
+			body, err := getBody()
+			if err != nil {
+				return 0, err
+			}
+			n, _ := io.ReadFull(body, p[:len(content)])
+			return n, io.EOF
+		}))
+		u.Choose(out, nil)
+		u.Last()
+		u.requireRead(content, out.Body)
+		require.Zero(t, src.closes.Load())
+		require.NoError(t, out.Body.Close())
+		synctest.Wait()
+		require.EqualValues(t, 1, src.closes.Load())
+	})
+}
+
+// A source may give bytes after it was closed.
+func TestLateBytesOfAClosedSource(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		u := newUpload(t, io.NopCloser(readerFunc(func(p []byte) (int, error) {
+			time.Sleep(time.Second)
+			return len(p), nil
+		})), 10)
+		u.req = u.req.WithContext(ctx)
+		u.Body = replay.New(u.req)
+		u.Keep(10)
+		body := u.begin().Body
+		time.AfterFunc(time.Millisecond, cancel)
+		begun := time.Now()
+		_, err := body.Read(make([]byte, 1))
+		require.Equal(t, context.Canceled, err)
+		require.Equal(t, time.Millisecond, time.Since(begun))
+		time.Sleep(time.Minute)
+		require.Equal(t, context.Canceled, u.Check())
+	})
+}
+
+// A file that fails is not sent again.
+func TestFileThatFails(t *testing.T) {
+	f := openFile(t, content, 0)
+	u := newUpload(t, f, 10)
+	body := u.begin().Body
+	require.NoError(t, f.Close())
+	_, err := body.Read(make([]byte, 1))
+	require.ErrorIs(t, err, os.ErrClosed)
+	require.Equal(t, replay.ErrFailed, u.Hold())
+}
+
+// A panic of the source comes up in whoever reads.
+func TestSourceThatPanics(t *testing.T) {
+	body := newUpload(t, io.NopCloser(readerFunc(func([]byte) (int, error) { panic("on fire") })), 10).begin().Body
+	for range 2 {
+		require.PanicsWithValue(t, "on fire", func() { _, _ = body.Read(make([]byte, 1)) })
+	}
 }
