@@ -2,6 +2,7 @@ package retrip
 
 import (
 	"context"
+	"io"
 	"math"
 	"math/rand/v2"
 	"net/http"
@@ -89,14 +90,14 @@ func TestLimiterMakesUpForWhatItPutOff(t *testing.T) {
 
 func TestLimiterPermits(t *testing.T) {
 	l := limiterAt(0)
-	paid, p := l.admit(second(0))
+	paid, p := l.admit(second(0), false)
 	require.False(t, paid, "before the first throttle permits are free")
 	require.Nil(t, p)
 	l.update(second(0), true) // nothing measured yet: the slowest rate, one in two seconds
 
-	_, first := l.admit(second(0.1))
+	_, first := l.admit(second(0.1), false)
 	require.NotNil(t, first)
-	_, later := l.admit(second(0.1))
+	_, later := l.admit(second(0.1), false)
 	require.InDelta(t, 1.9, first.expected.Seconds(), 1e-9)
 	require.InDelta(t, 3.9, later.expected.Seconds(), 1e-9)
 
@@ -126,7 +127,7 @@ func TestLimiterPlacesGivenUp(t *testing.T) {
 	l.update(second(0), true)
 	var places []*place
 	for range 4 {
-		_, p := l.admit(second(0))
+		_, p := l.admit(second(0), false)
 		places = append(places, p)
 	}
 	l.leave(places[1])
@@ -163,7 +164,7 @@ func FuzzLimiter(f *testing.F) {
 			case 2:
 				l.count(now)
 			case 3:
-				if _, p := l.admit(now); p != nil {
+				if _, p := l.admit(now, false); p != nil {
 					waiting = append(waiting, p)
 				}
 			case 4:
@@ -222,7 +223,7 @@ func TestAdaptiveDelaysFirstAttempts(t *testing.T) {
 			wg.Go(func() {
 				_, err := get(ctx, transport)
 				if i%4 == 3 {
-					assert.ErrorIs(t, err, Cancelled)
+					assert.ErrorIs(t, err, ErrCancelled)
 					return
 				}
 				assert.NoError(t, err)
@@ -251,23 +252,53 @@ func TestAdmissionBounds(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		_, err := get(ctx, transport)
-		require.ErrorIs(t, err, WaitOverDeadline)
+		require.ErrorIs(t, err, ErrWaitOverDeadline)
 		var e *Error
 		require.ErrorAs(t, err, &e)
 		require.Zero(t, e.Attempts)
 
-		s.MaxAdmitWait = time.Second
+		s.MaxLimiterWait = time.Second
 		body := opaque("body")
 		_, err = transport.RoundTrip(newRequest(t, "PUT", body))
-		require.ErrorIs(t, err, WaitOverCap)
+		require.ErrorIs(t, err, ErrWaitOverCap)
 		require.Equal(t, 1, body.closes())
 		require.Zero(t, time.Since(start))
 		require.Empty(t, base.sent())
 
-		s.MaxAdmitWait = 2 * time.Second
+		s.MaxLimiterWait = 2 * time.Second
 		_, err = get(t.Context(), transport)
 		require.NoError(t, err)
 		require.Equal(t, 2*time.Second, time.Since(start))
+	})
+}
+
+// Those who wait already are part of the wait that is expected: an attempt that
+// would come too late behind them fails at once. An event tells the wait for the
+// limiter apart from the attempt.
+func TestQueueIsPartOfTheExpectedWait(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := Adaptive()
+		s.MaxAttempts = 1
+		transport := &Transport{Base: script(status(429), status(200)), Strategy: s}
+		_, err := get(t.Context(), transport) // from here on one in two seconds
+		require.NoError(t, err)
+		start := time.Now()
+		ctx, trace := WithTrace(t.Context())
+		var wg sync.WaitGroup
+		wg.Go(func() {
+			_, err := get(ctx, transport)
+			assert.NoError(t, err)
+		})
+		synctest.Wait()
+		hurried, cancel := context.WithTimeout(t.Context(), 3*time.Second)
+		defer cancel()
+		_, err = get(hurried, transport)
+		require.ErrorIs(t, err, ErrWaitOverDeadline)
+		require.Zero(t, time.Since(start))
+		wg.Wait()
+		e := trace.Requests()[0][0]
+		require.Equal(t, 2*time.Second, e.LimiterWait)
+		require.Equal(t, start.Add(2*time.Second), e.Sent)
 	})
 }
 
@@ -276,7 +307,7 @@ func TestAdmissionBounds(t *testing.T) {
 func TestAdmissionBoundInsideTheQueue(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := Adaptive()
-		s.MaxAdmitWait = 5 * time.Second
+		s.MaxLimiterWait = 5 * time.Second
 		s.Limiter.update(s.Limiter.clock(), true)
 		transport := &Transport{Base: script(status(200)), Strategy: s}
 		start := time.Now()
@@ -285,7 +316,7 @@ func TestAdmissionBoundInsideTheQueue(t *testing.T) {
 		wg.Go(func() {
 			synctest.Wait()
 			_, err := get(t.Context(), transport)
-			assert.ErrorIs(t, err, WaitOverCap)
+			assert.ErrorIs(t, err, ErrWaitOverCap)
 			assert.Equal(t, 2*time.Second, time.Since(start), "when it is first in line")
 		})
 		time.Sleep(time.Second)
@@ -294,6 +325,45 @@ func TestAdmissionBoundInsideTheQueue(t *testing.T) {
 		s.Limiter.mu.Unlock()
 		wg.Wait()
 		require.Zero(t, s.Limiter.State().Waiting)
+	})
+}
+
+// The bound of one strategy holds behind others in the queue that have none,
+// when a cut makes all of them wait longer than anyone could expect.
+func TestAdmissionBoundBehindOthers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		patient := Adaptive()
+		patient.MaxAttempts = 1
+		hasty := *patient
+		hasty.MaxLimiterWait = 5 * time.Second
+		answer := status(200)
+		transport := &Transport{Strategy: patient, Base: roundTripFunc(func(req *http.Request) (*http.Response, error) { return answer(req) })}
+		for range 100 {
+			_, err := get(t.Context(), transport)
+			require.NoError(t, err)
+			time.Sleep(time.Second / 10)
+		}
+		answer = status(429) // from here on, each answer cuts the rate
+		_, err := get(t.Context(), transport)
+		require.NoError(t, err)
+		answer = func(req *http.Request) (*http.Response, error) {
+			time.Sleep(time.Second) // until all are in the queue
+			return status(429)(req)
+		}
+		var wg sync.WaitGroup
+		for range 20 {
+			wg.Go(func() {
+				_, err := get(t.Context(), transport)
+				assert.NoError(t, err)
+			})
+		}
+		synctest.Wait()
+		start := time.Now()
+		_, err = get(WithStrategy(t.Context(), &hasty), transport)
+		took := time.Since(start)
+		wg.Wait()
+		require.ErrorIs(t, err, ErrWaitOverCap)
+		require.Equal(t, hasty.MaxLimiterWait, took)
 	})
 }
 
@@ -308,6 +378,94 @@ func TestAdaptiveHearsEveryAttempt(t *testing.T) {
 		require.True(t, s.Limiter.State().Enabled, "the throttle came on the second attempt")
 		require.Equal(t, 495, s.tokens())
 		require.Len(t, base.sent(), 3)
+	})
+}
+
+// Only throttling slows attempts down: other failures say nothing about their number.
+func TestOtherFailuresDoNotSlowDown(t *testing.T) {
+	for _, failure := range []step{status(503), status(404), jsonError(400, "RequestTimeout"), fails(errReset)} {
+		s := Adaptive()
+		s.Backoff = Constant{}
+		_, _ = get(t.Context(), &Transport{Base: script(failure), Strategy: s})
+		require.False(t, s.Limiter.State().Enabled)
+	}
+}
+
+// However long ago the throttle was, the limiter allows no more than twice what
+// is sent, so that a sudden burst does not meet the server all at once.
+func TestRateIsAtMostTwiceWhatIsSent(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := Adaptive()
+		s.MaxAttempts = 1
+		n := 0
+		transport := &Transport{Strategy: s, Base: roundTripFunc(func(req *http.Request) (*http.Response, error) {
+			if n++; n == 40 {
+				return status(429)(req)
+			}
+			return status(200)(req)
+		})}
+		for range 640 {
+			_, err := get(t.Context(), transport)
+			require.NoError(t, err)
+			time.Sleep(time.Second / 10)
+		}
+		state := s.Limiter.State()
+		require.True(t, state.Enabled)
+		require.InDelta(t, 10, state.Measured, 1)
+		require.InDelta(t, 2*state.Measured, state.Rate, 1e-9)
+	})
+}
+
+// The limiter's state never shows more tokens than it may save up: not after a
+// cut, and not when a permit comes back that was not used.
+func TestTokensAreNeverMoreThanTheBurst(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := Adaptive()
+		s.MaxAttempts = 1
+		answer, failing := status(200), false
+		transport := &Transport{
+			Strategy: s,
+			Base:     roundTripFunc(func(req *http.Request) (*http.Response, error) { return answer(req) }),
+			Prepare: func(*http.Request, PrepareInfo) error {
+				if failing {
+					time.Sleep(4 * time.Second)
+					return io.ErrNoProgress
+				}
+				return nil
+			},
+		}
+		send := func(play step) {
+			answer = play
+			_, err := get(t.Context(), transport)
+			require.NoError(t, err)
+			state := s.Limiter.State()
+			require.LessOrEqual(t, state.Tokens, max(state.Burst, 1))
+		}
+		for range 100 {
+			send(status(200))
+			time.Sleep(10 * time.Millisecond)
+		}
+		send(status(429))
+		for range 100 {
+			send(status(200))
+		}
+		time.Sleep(10 * time.Second) // the bucket is full
+		send(status(429))
+
+		time.Sleep(10 * time.Second)
+		failing = true
+		var wg sync.WaitGroup
+		wg.Go(func() {
+			_, err := get(t.Context(), transport)
+			assert.ErrorIs(t, err, ErrPrepareFailed)
+		})
+		synctest.Wait()
+		failing = false
+		time.Sleep(3 * time.Second) // the bucket is filling up again
+		send(status(200))
+		wg.Wait()
+		state := s.Limiter.State()
+		require.LessOrEqual(t, state.Tokens, max(state.Burst, 1))
 	})
 }
 
@@ -349,7 +507,7 @@ func TestLongQueue(t *testing.T) {
 		)
 		for i := range n {
 			wg.Go(func() {
-				_, p := l.admit(l.clock())
+				_, p := l.admit(l.clock(), false)
 				for p != nil {
 					granted, wait := l.turn(p, l.clock())
 					mu.Lock()

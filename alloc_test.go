@@ -87,9 +87,7 @@ func BenchmarkSuccess(b *testing.B) {
 	run("adaptive", &Transport{Base: base, Strategy: Adaptive()})
 	run("observed", &Transport{Base: base, Strategy: Standard(), Observe: func(Event) {}})
 	run("logged", &Transport{Base: base, Strategy: Standard(), Observe: LogTo(slog.New(slog.DiscardHandler))})
-	counting := &Transport{Base: base, Strategy: Standard()}
-	counting.Stats()
-	run("counted", counting)
+	run("counted", &Transport{Base: base, Strategy: Standard(), KeepStats: true})
 	b.Run("time.Now", func(b *testing.B) {
 		for b.Loop() {
 			_ = time.Now()

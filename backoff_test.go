@@ -3,6 +3,7 @@ package retrip
 import (
 	"math"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -37,6 +38,40 @@ func TestBackoffs(t *testing.T) {
 	require.Equal(t, 200*ms, d, "drawn from 800 ms before the cap of 300 ms")
 	d, _ = FullJitter{100 * ms, 300 * ms}.Delay(Retry{Index: 3, Rand: 0.25})
 	require.Equal(t, 75*ms, d, "drawn from the cap")
+}
+
+// Without a cap, waits grow to the largest Duration and stay there.
+func TestWaitsWithoutACapDoNotOverflow(t *testing.T) {
+	const base = 100 * time.Millisecond
+	for _, backoff := range []Backoff{Exponential{Base: base}, FullJitter{Base: base}, EqualJitter{Base: base}, CapAfterJitter{Base: base}} {
+		var prev time.Duration
+		for n := range 100 {
+			d, ok := backoff.Delay(Retry{Index: n, Rand: 1})
+			require.True(t, ok)
+			require.GreaterOrEqual(t, d, prev, "%T, retry %d", backoff, n)
+			prev = d
+		}
+		require.Equal(t, time.Duration(math.MaxInt64), prev, "%T", backoff)
+	}
+}
+
+// Without a Rand of the user's own, all waits up to the ceiling are equally likely.
+func TestJitterIsUniform(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const retries = 4000
+		s := Standard()
+		s.MaxAttempts, s.Quota, s.Backoff = retries+1, nil, FullJitter{Base: time.Second, Cap: time.Second}
+		base := script(status(503))
+		_, err := get(t.Context(), &Transport{Base: base, Strategy: s})
+		require.NoError(t, err)
+		var quarters [4]int
+		for _, wait := range base.waits() {
+			quarters[min(wait*4/time.Second, 3)]++
+		}
+		for i, n := range quarters {
+			require.InDelta(t, retries/4, n, 250, "quarter %d", i) // nine standard deviations
+		}
+	})
 }
 
 // No retry count, dice or previous wait makes a wait negative or above its cap.

@@ -25,6 +25,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/retrip-go/retrip/internal/replay"
@@ -77,7 +78,7 @@ func TestRequestBodyIsClosedOnce(t *testing.T) {
 	tests := map[string][]step{
 		"success":            {status(200)},
 		"retried":            {status(503), status(200)},
-		"attempts spent":     {status(503)},
+		"attempts exhausted": {status(503)},
 		"error":              {fails(errReset)},
 		"hopeless":           {fails(&baseError{"no"})},
 		"not worth a retry":  {status(404)},
@@ -185,7 +186,7 @@ func TestBlockedSourceIsNotReplayable(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, 503, resp.StatusCode)
 		require.Equal(t, replay.Grace, time.Since(start))
-		require.Equal(t, BodyNotReplayable, trace.Trips()[0][0].Reason)
+		require.Equal(t, BodyNotReplayable, trace.Requests()[0][0].Reason)
 		_, err = w.Write([]byte("still being read")) // the stream goes on under the early answer
 		require.NoError(t, err)
 		require.NoError(t, w.Close())
@@ -225,6 +226,25 @@ func TestEndOfContextEndsABlockedSource(t *testing.T) {
 	}
 }
 
+// The caller's body is closed when the caller gives up, however long the base
+// then takes to notice.
+func TestEndOfContextClosesTheBodyUnderASlowBase(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		source := opaque("body")
+		base := roundTripFunc(func(req *http.Request) (*http.Response, error) {
+			time.Sleep(time.Hour)
+			return nil, errors.Join(context.Cause(req.Context()), req.Body.Close())
+		})
+		time.AfterFunc(2*time.Second, func() { assert.Equal(t, 1, source.closes()) })
+		_, err := (&Transport{Base: base}).RoundTrip(newRequest(t, "PUT", source).WithContext(ctx))
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		synctest.Wait()
+		require.Equal(t, 1, source.closes())
+	})
+}
+
 func TestBodyBeyondTheBufferIsSentOnce(t *testing.T) {
 	content := strings.Repeat("x", 200_000)
 	for _, tt := range []struct {
@@ -243,9 +263,22 @@ func TestBodyBeyondTheBufferIsSentOnce(t *testing.T) {
 			require.True(t, sent.body == content)
 		}
 		if tt.sent == 1 {
-			require.Equal(t, BodyNotReplayable, trace.Trips()[0][0].Reason)
-			require.ErrorIs(t, trace.Trips()[0][0].Err, replay.ErrTooLong)
+			require.Equal(t, BodyNotReplayable, trace.Requests()[0][0].Reason)
+			require.ErrorIs(t, trace.Requests()[0][0].Err, replay.ErrTooLong)
 		}
+	}
+}
+
+// A body of exactly the length that is kept is sent again, however it comes in.
+func TestBodyThatJustFitsTheBuffer(t *testing.T) {
+	const content = "0123456789"
+	for _, pieces := range []func(io.Reader) io.Reader{iotest.OneByteReader, iotest.HalfReader, iotest.DataErrReader} {
+		base := script(status(503), status(200))
+		req := newRequest(t, "PUT", pieces(onlyReader{strings.NewReader(content)}))
+		resp, err := (&Transport{Base: base, Strategy: noWait(), ReplayBuffer: int64(len(content))}).RoundTrip(req)
+		require.NoError(t, err)
+		require.Equal(t, 200, resp.StatusCode)
+		require.Equal(t, content, base.sent()[1].body)
 	}
 }
 
@@ -253,9 +286,10 @@ func TestBodyThatFailsMidway(t *testing.T) {
 	broken := errors.New("disk on fire")
 	base := script(status(200))
 	req := newRequest(t, "PUT", io.MultiReader(strings.NewReader("some"), iotest.ErrReader(broken)))
-	_, err := (&Transport{Base: base}).RoundTrip(req)
+	ctx, trace := WithTrace(t.Context())
+	_, err := (&Transport{Base: base}).RoundTrip(req.WithContext(ctx))
 	require.ErrorIs(t, err, broken)
-	require.ErrorIs(t, err, BodyNotReplayable)
+	require.Equal(t, BodyNotReplayable, lastOf(trace).Reason)
 	require.Empty(t, base.sent())
 }
 
@@ -281,9 +315,29 @@ func TestFileThatChanged(t *testing.T) {
 	resp, err := (&Transport{Base: base}).RoundTrip(newRequest(t, "PUT", f).WithContext(ctx))
 	require.NoError(t, err)
 	require.Equal(t, 503, resp.StatusCode)
-	require.Equal(t, BodyNotReplayable, trace.Trips()[0][0].Reason)
-	require.ErrorIs(t, trace.Trips()[0][0].Err, replay.ErrFileChanged)
+	require.Equal(t, BodyNotReplayable, trace.Requests()[0][0].Reason)
+	require.ErrorIs(t, trace.Requests()[0][0].Err, replay.ErrFileChanged)
 	require.ErrorIs(t, f.Close(), os.ErrClosed)
+}
+
+// A file is sent again only if both its length and its time of modification are
+// what they were: either may be the same by chance, or on a coarse clock.
+func TestFileThatChangedInOneWay(t *testing.T) {
+	for content, later := range map[string]time.Duration{"longer content": 0, "short": 0, "CONTENT": time.Second} {
+		f := openFile(t, "content", 0)
+		info, err := f.Stat()
+		require.NoError(t, err)
+		modified := info.ModTime().Add(later)
+		base := script(func(req *http.Request) (*http.Response, error) {
+			require.NoError(t, os.WriteFile(f.Name(), []byte(content), 0o600))
+			require.NoError(t, os.Chtimes(f.Name(), modified, modified))
+			return status(503)(req)
+		}, status(200))
+		resp, err := (&Transport{Base: base, Strategy: noWait()}).RoundTrip(newRequest(t, "PUT", f))
+		require.NoError(t, err)
+		require.Equal(t, 503, resp.StatusCode)
+		require.Len(t, base.sent(), 1)
+	}
 }
 
 func TestGetBodyThatFails(t *testing.T) {
@@ -306,11 +360,11 @@ func TestGetBodyThatFails(t *testing.T) {
 			require.NoError(t, err)
 			require.Equal(t, 503, resp.StatusCode, "the answer is kept")
 			require.Equal(t, 500, s.tokens())
-			require.EqualError(t, trace.Trips()[0][0].Err, tt.want)
+			require.EqualError(t, trace.Requests()[0][0].Err, tt.want)
 
 			base = script(fails(errReset))
 			_, err = (&Transport{Base: base}).RoundTrip(req)
-			require.ErrorIs(t, err, BodyNotReplayable)
+			require.ErrorIs(t, err, ErrBodyNotReplayable)
 			require.ErrorIs(t, err, errReset.err)
 			require.ErrorContains(t, err, tt.want)
 		})
@@ -325,7 +379,7 @@ func TestGetBodyOfAnotherLength(t *testing.T) {
 			req.GetBody = func() (io.ReadCloser, error) { return io.NopCloser(strings.NewReader(other)), nil }
 			_, err := (&Transport{Base: base}).RoundTrip(req)
 			require.ErrorContains(t, err, "it must return the same body each time")
-			require.ErrorIs(t, err, NotRetryable)
+			require.ErrorIs(t, err, ErrNotRetryable)
 			require.Len(t, base.sent(), 1)
 		}
 	})
@@ -492,6 +546,28 @@ func TestRetryMemory(t *testing.T) {
 	require.Less(t, twice-once, int64(2<<10))
 }
 
+// What is kept of a body that declares its length is no longer than that.
+func TestShortBodyTakesLittleMemory(t *testing.T) {
+	countsAllocations(t)
+	perRequest := func(declared int64) int64 {
+		transport := &Transport{Strategy: noWait(), Base: roundTripFunc(func(req *http.Request) (*http.Response, error) {
+			_, err := io.Copy(io.Discard, req.Body)
+			return &http.Response{StatusCode: 200, Body: http.NoBody}, errors.Join(err, req.Body.Close())
+		})}
+		return testing.Benchmark(func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				req, _ := http.NewRequest("PUT", "https://example.com/", onlyReader{strings.NewReader("0123456789")})
+				req.ContentLength = declared
+				if _, err := transport.RoundTrip(req); err != nil {
+					b.Fatal(err)
+				}
+			}
+		}).AllocedBytesPerOp()
+	}
+	require.Less(t, perRequest(10)+1<<10, perRequest(-1))
+}
+
 // Many goroutines, opaque bodies, early answers, cancellations: every body
 // that arrives is whole, and every source closed once.
 func TestConcurrentOpaqueBodies(t *testing.T) {
@@ -549,7 +625,7 @@ func TestConcurrentOpaqueBodies(t *testing.T) {
 }
 
 // A signer reads the body through GetBody, as it does with any request.
-func hashBody(req *http.Request, _ Prep) error {
+func hashBody(req *http.Request, _ PrepareInfo) error {
 	body, err := req.GetBody()
 	if err != nil {
 		return err
@@ -585,7 +661,7 @@ func TestPrepareMayReadTheBody(t *testing.T) {
 		base := script(status(200))
 		body := opaque(content)
 		_, err := (&Transport{Base: base, Prepare: hashBody, ReplayBuffer: 9}).RoundTrip(newRequest(t, "PUT", body))
-		require.ErrorIs(t, err, PrepareFailed)
+		require.ErrorIs(t, err, ErrPrepareFailed)
 		require.ErrorIs(t, err, replay.ErrTooLong)
 		require.Empty(t, base.sent())
 		require.Equal(t, 1, body.closes())
@@ -596,7 +672,7 @@ func TestPrepareMayReadTheBody(t *testing.T) {
 func TestForgottenCopy(t *testing.T) {
 	var forgotten io.ReadCloser
 	body := opaque("body")
-	_, err := (&Transport{Base: script(status(200)), Prepare: func(req *http.Request, _ Prep) (err error) {
+	_, err := (&Transport{Base: script(status(200)), Prepare: func(req *http.Request, _ PrepareInfo) (err error) {
 		forgotten, err = req.GetBody()
 		return err
 	}}).RoundTrip(newRequest(t, "PUT", body))
@@ -615,7 +691,7 @@ func TestPrepareMayReplaceTheBody(t *testing.T) {
 				req.GetBody = func() (io.ReadCloser, error) { return opaque("body"), nil }
 			}
 			base := script(status(200))
-			_, err := (&Transport{Base: base, Prepare: func(req *http.Request, _ Prep) error {
+			_, err := (&Transport{Base: base, Prepare: func(req *http.Request, _ PrepareInfo) error {
 				req.Body = replacement
 				return nil
 			}}).RoundTrip(req)
@@ -632,7 +708,7 @@ func TestPrepareMayReplaceTheBody(t *testing.T) {
 
 // Trailers are filled in while the body is read.
 func TestTrailersSurvivePrepare(t *testing.T) {
-	for _, prepare := range []func(*http.Request, Prep) error{nil, func(*http.Request, Prep) error { return nil }} {
+	for _, prepare := range []func(*http.Request, PrepareInfo) error{nil, func(*http.Request, PrepareInfo) error { return nil }} {
 		req := newRequest(t, "PUT", nil)
 		req.Trailer = http.Header{"Sum": nil}
 		req.Body = io.NopCloser(io.MultiReader(strings.NewReader("body"), readerFunc(func([]byte) (int, error) {
@@ -722,7 +798,7 @@ func TestPanicsLeaveNothingBehind(t *testing.T) {
 			"backoff": {Strategy: &Strategy{MaxAttempts: 2, Classifiers: []Classifier{OnStatus(Transient, 503)},
 				Backoff: BackoffFunc(func(Retry) (time.Duration, bool) { boom(); return 0, false })}},
 			"observer": {Observe: func(Event) { boom() }},
-			"prepare":  {Prepare: func(*http.Request, Prep) error { boom(); return nil }, AttemptTimeout: time.Hour},
+			"prepare":  {Prepare: func(*http.Request, PrepareInfo) error { boom(); return nil }, AttemptTimeout: time.Hour},
 		} {
 			base := script(status(503))
 			transport.Base = base
@@ -820,6 +896,24 @@ func TestCutShortIsNoCleanEnd(t *testing.T) {
 	})
 }
 
+// A copy that is read for the first time when the body is closed is not an empty body.
+func TestCopyReadTooLateHasNoCleanEnd(t *testing.T) {
+	var late io.ReadCloser
+	base := roundTripFunc(func(req *http.Request) (*http.Response, error) {
+		var err error
+		late, err = req.GetBody()
+		require.NoError(t, err)
+		another, err := req.GetBody() // from here on, the first counts as forgotten
+		require.NoError(t, err)
+		_ = another.Close()
+		return script(status(200)).RoundTrip(req)
+	})
+	_, err := (&Transport{Base: base}).RoundTrip(newRequest(t, "PUT", opaque("body")))
+	require.NoError(t, err)
+	body, err := io.ReadAll(late)
+	require.True(t, err != nil || string(body) == "body", "%q and a clean end", body)
+}
+
 // A base that looks at a copy and forgets it keeps nothing open either, once
 // the body is read.
 func TestBaseForgetsACopy(t *testing.T) {
@@ -858,16 +952,16 @@ func TestCancelDuringTheGrace(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r, w := io.Pipe()
 		defer w.Close()
-		ctx, cancel := context.WithTimeout(t.Context(), replay.Grace/2)
-		defer cancel()
+		ctx, cancel := context.WithCancel(t.Context())
+		time.AfterFunc(replay.Grace/2, cancel)
 		base := roundTripFunc(func(req *http.Request) (*http.Response, error) {
 			go func() { _, _ = io.Copy(io.Discard, req.Body); _ = req.Body.Close() }()
 			synctest.Wait()
 			return nil, errReset
 		})
 		_, err := (&Transport{Base: base}).RoundTrip(newRequest(t, "PUT", r).WithContext(ctx))
-		require.ErrorIs(t, err, Cancelled)
-		require.ErrorIs(t, err, context.DeadlineExceeded)
+		require.ErrorIs(t, err, ErrCancelled)
+		require.ErrorIs(t, err, context.Canceled)
 	})
 }
 
@@ -953,7 +1047,7 @@ func TestPrepareThatTakesTheBodyAway(t *testing.T) {
 						}
 					}
 					send(base, take)
-					send(&Transport{Base: base, Strategy: noWait(), Prepare: func(r *http.Request, _ Prep) error { take(r); return nil }},
+					send(&Transport{Base: base, Strategy: noWait(), Prepare: func(r *http.Request, _ PrepareInfo) error { take(r); return nil }},
 						func(*http.Request) {})
 					require.Len(t, seen, 4)
 					for _, request := range seen[1:] {
@@ -1023,7 +1117,7 @@ func TestPrepareThatRewindsTheBody(t *testing.T) {
 								w.WriteHeader(503)
 							}
 						})
-						transport := &Transport{Base: base, Strategy: noWait(), Prepare: func(req *http.Request, _ Prep) error {
+						transport := &Transport{Base: base, Strategy: noWait(), Prepare: func(req *http.Request, _ PrepareInfo) error {
 							h := sha256.New()
 							if _, err := io.Copy(h, req.Body); err != nil {
 								return err
@@ -1056,7 +1150,7 @@ func TestPrepareThatRewindsTheBody(t *testing.T) {
 // What a user's function raises is what the caller gets, and the body is closed
 // all the same, and no response twice.
 func TestPanicsOfTheUsersFunctions(t *testing.T) {
-	secondTime := func(_ *http.Request, p Prep) error {
+	secondTime := func(_ *http.Request, p PrepareInfo) error {
 		if p.Number == 2 {
 			panic(http.ErrAbortHandler)
 		}

@@ -44,7 +44,7 @@ func TestPrepareMayWrapABody(t *testing.T) {
 	req, _ := http.NewRequest("PUT", srv.URL, f)
 	req.ContentLength = 7
 	req.GetBody = func() (io.ReadCloser, error) { return os.Open(f.Name()) }
-	tr := &Transport{Strategy: noWait(), Prepare: func(out *http.Request, _ Prep) error {
+	tr := &Transport{Strategy: noWait(), Prepare: func(out *http.Request, _ PrepareInfo) error {
 		out.Body = &progress{ReadCloser: out.Body}
 		return nil
 	}}
@@ -69,7 +69,7 @@ func TestPrepareThatWrapsABodyClosesItOnce(t *testing.T) {
 		req.GetBody = open
 		ctx := WithMaxAttempts(req.Context(), attempts)
 		base := script(status(503), status(200))
-		_, err := (&Transport{Base: base, Strategy: noWait(), Prepare: func(out *http.Request, _ Prep) error {
+		_, err := (&Transport{Base: base, Strategy: noWait(), Prepare: func(out *http.Request, _ PrepareInfo) error {
 			out.Body = &progress{ReadCloser: out.Body}
 			return nil
 		}}).RoundTrip(req.WithContext(ctx))
@@ -78,6 +78,27 @@ func TestPrepareThatWrapsABodyClosesItOnce(t *testing.T) {
 			require.Equal(t, 1, b.closes(), "attempts %d, body %d", attempts, i)
 		}
 	}
+}
+
+// The caller's body is closed with the one that Prepare made of it, also if
+// that one's Close does not pass it on and the server answers before it is read.
+func TestPrepareThatWrapsABodyWithoutItsClose(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		source := opaque("body")
+		_, err := (&Transport{
+			Base: roundTripFunc(func(req *http.Request) (*http.Response, error) {
+				_ = req.Body.Close()
+				return &http.Response{StatusCode: 200, Body: http.NoBody}, nil
+			}),
+			Prepare: func(out *http.Request, _ PrepareInfo) error {
+				out.Body = io.NopCloser(out.Body)
+				return nil
+			},
+		}).RoundTrip(newRequest(t, "PUT", source))
+		require.NoError(t, err)
+		synctest.Wait()
+		require.Equal(t, 1, source.closes())
+	})
 }
 
 // A response body that panics while it is discarded is closed.
@@ -102,7 +123,7 @@ func TestBodyThatPanicsWhileDiscardedIsClosed(t *testing.T) {
 func TestPrepareThatReadsABodyAndForgetsACopy(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		src := opaque("body")
-		_, err := (&Transport{Base: script(status(200)), Prepare: func(req *http.Request, _ Prep) error {
+		_, err := (&Transport{Base: script(status(200)), Prepare: func(req *http.Request, _ PrepareInfo) error {
 			_, _ = req.GetBody() // forgotten
 			b, _ := io.ReadAll(req.Body)
 			_ = req.Body.Close()
@@ -113,6 +134,43 @@ func TestPrepareThatReadsABodyAndForgetsACopy(t *testing.T) {
 		synctest.Wait()
 		require.Equal(t, 1, src.closes())
 	})
+}
+
+// What an earlier attempt has read is freed as the last one reads it, also if
+// it was answered before that.
+func TestCaptureIsFreedAsTheLastAttemptReadsIt(t *testing.T) {
+	const each, requests = 1 << 20, 20
+	inUse := func() int64 {
+		runtime.GC()
+		var m runtime.MemStats
+		runtime.ReadMemStats(&m)
+		return int64(m.HeapAlloc)
+	}
+	inUse() // what others left behind takes a second collection
+	before := inUse()
+	content, buffer := make([]byte, each), make([]byte, each)
+	for range requests {
+		r, w := io.Pipe()
+		go func() { _, _ = w.Write(content) }()
+		first := true
+		var body io.ReadCloser
+		base := roundTripFunc(func(req *http.Request) (*http.Response, error) {
+			if first {
+				first = false
+				_, _ = io.ReadFull(req.Body, buffer)
+				return status(503)(req)
+			}
+			body = req.Body
+			return status(200)(req)
+		})
+		_, err := (&Transport{Base: base, Strategy: noWait(), ReplayBuffer: 2 * each}).RoundTrip(newRequest(t, "PUT", r))
+		require.NoError(t, err)
+		_, err = io.ReadFull(body, buffer)
+		require.NoError(t, err)
+		defer body.Close()
+		go func() { _, _ = body.Read(make([]byte, 1)) }() // waits for more
+	}
+	require.Eventually(t, func() bool { return (inUse()-before)/requests < each/4 }, 5*time.Second, time.Millisecond)
 }
 
 // A source whose Read ends its goroutine, as t.FailNow does.
@@ -127,11 +185,11 @@ func TestSourceThatEndsItsGoroutine(t *testing.T) {
 // A body that Prepare put in place is closed if Prepare then fails.
 func TestPrepareThatFailsAfterReplacingABody(t *testing.T) {
 	repl := opaque("x")
-	_, err := (&Transport{Base: script(status(200)), Prepare: func(req *http.Request, _ Prep) error {
+	_, err := (&Transport{Base: script(status(200)), Prepare: func(req *http.Request, _ PrepareInfo) error {
 		req.Body = repl
 		return errors.New("no key")
 	}}).RoundTrip(newRequest(t, "PUT", opaque("body")))
-	require.ErrorIs(t, err, PrepareFailed)
+	require.ErrorIs(t, err, ErrPrepareFailed)
 	require.Equal(t, 1, repl.closes())
 }
 

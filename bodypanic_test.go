@@ -38,8 +38,8 @@ func panickingTransports() map[string]*Transport {
 		"no retry": {Strategy: once()},
 		"observed": {Observe: func(Event) {}},
 		"timed":    {AttemptTimeout: time.Hour},
-		"prepared": {Prepare: func(*http.Request, Prep) error { return nil }},
-		"wrapped": {Prepare: func(req *http.Request, _ Prep) error {
+		"prepared": {Prepare: func(*http.Request, PrepareInfo) error { return nil }},
+		"wrapped": {Prepare: func(req *http.Request, _ PrepareInfo) error {
 			req.Body = &progress{ReadCloser: req.Body}
 			return nil
 		}},

@@ -67,3 +67,22 @@ func TestBucketKeepsCount(t *testing.T) {
 	require.LessOrEqual(t, b.Tokens(), 500)
 	require.LessOrEqual(t, int64(b.Tokens()), 500-taken.Load(), "some of what was given overflowed")
 }
+
+// However many take at once, a bucket gives no token twice.
+func TestBucketGivesNoTokenTwice(t *testing.T) {
+	const capacity = 1 << 20
+	bucket := NewBucket(capacity)
+	var taken atomic.Int64
+	var wg sync.WaitGroup
+	for range 8 {
+		wg.Go(func() {
+			n := int64(0)
+			for bucket.Take(1) {
+				n++
+			}
+			taken.Add(n)
+		})
+	}
+	wg.Wait()
+	require.EqualValues(t, capacity, taken.Load())
+}

@@ -56,6 +56,7 @@ func TestOnHeader(t *testing.T) {
 		{OnHeader(Permanent, "x-should-retry", "false"), 503, nil, Unknown},
 		{OnHeader(Permanent, "x-should-retry", "false"), 200, http.Header{"X-Should-Retry": {"false"}}, Unknown},
 		{OnHeader(Permanent, "X-Maintenance-Mode", ""), 503, http.Header{"X-Maintenance-Mode": {""}}, Permanent},
+		{OnHeader(Permanent, "X-Maintenance-Mode", ""), 503, http.Header{"X-Maintenance-Mode": {"on"}}, Permanent},
 		{OnHeader(Permanent, "X-Maintenance-Mode", ""), 503, http.Header{"X-Other": {""}}, Unknown},
 	}
 	for _, tt := range tests {
@@ -96,6 +97,9 @@ func TestErrors(t *testing.T) {
 		{&net.OpError{Op: "dial", Err: &net.DNSError{IsNotFound: true}}, Permanent, false},
 		{x509.UnknownAuthorityError{}, Permanent, true},
 		{&tls.CertificateVerificationError{Err: x509.HostnameError{Certificate: &x509.Certificate{}}}, Permanent, true},
+		{&tls.CertificateVerificationError{Err: x509.UnhandledCriticalExtension{}}, Permanent, true},
+		{x509.HostnameError{Certificate: &x509.Certificate{}}, Permanent, true}, // as tls.Config.VerifyConnection may return it
+		{x509.SystemRootsError{}, Permanent, true},
 		{x509.CertificateInvalidError{Reason: x509.Expired}, Permanent, true},
 		{tls.RecordHeaderError{}, Permanent, true},
 		{errors.New(`unsupported protocol scheme "ftp"`), Permanent, true},
@@ -106,7 +110,7 @@ func TestErrors(t *testing.T) {
 		for _, err := range []error{tt.err, fmt.Errorf("wrapped: %w", tt.err), &url.Error{Op: "Get", URL: "x", Err: tt.err}} {
 			c, _ := policyOf(Standard()).classify(&Attempt{Err: err})
 			require.Equal(t, tt.class, c, "%v", err)
-			require.Equal(t, !tt.processed, unprocessed(Attempt{Request: newRequest(t, "POST", nil), Err: err}, c, false), "%v", err)
+			require.Equal(t, !tt.processed, unprocessed(&outcome{Attempt: Attempt{Request: newRequest(t, "POST", nil), Err: err}}, verdict{class: c}), "%v", err)
 		}
 	}
 }
@@ -162,7 +166,7 @@ func TestHopelessErrorsOfNetHTTP(t *testing.T) {
 			spoil(req)
 			_, err := transport.RoundTrip(req)
 			require.Error(t, err)
-			events := trace.Trips()[0]
+			events := trace.Requests()[0]
 			require.Len(t, events, 1, "%v", err)
 			require.Equal(t, NotRetryable, events[0].Reason, "%v", err)
 		})
@@ -220,7 +224,7 @@ func TestRefusedConnection(t *testing.T) {
 	req := newRequest(t, "POST", strings.NewReader("body"))
 	req.URL, _ = url.Parse("http://" + l.Addr().String())
 	_, err = transport.RoundTrip(req)
-	require.ErrorIs(t, err, AttemptsSpent)
+	require.ErrorIs(t, err, ErrAttemptsExhausted)
 	require.ErrorIs(t, err, syscall.ECONNREFUSED)
 }
 
@@ -266,7 +270,7 @@ func TestOneRuleMore(t *testing.T) {
 func TestNames(t *testing.T) {
 	require.Equal(t, "clock-skewed", ClockSkewed.String())
 	require.Equal(t, "retrip.Class(9)", Class(9).String())
-	require.Equal(t, "quota spent", QuotaSpent.Error())
+	require.Equal(t, "quota exhausted", ErrQuotaExhausted.Error())
 	require.Equal(t, "prepare failed", PrepareFailed.String())
 }
 
@@ -282,6 +286,6 @@ func TestDialErrorUnderAnEmptyBody(t *testing.T) {
 		req, err := http.NewRequest("POST", "http://example.com", body)
 		require.NoError(t, err)
 		_, err = (&Transport{Base: base, Strategy: noWait()}).RoundTrip(req)
-		require.ErrorIs(t, err, AttemptsSpent, "%T", body)
+		require.ErrorIs(t, err, ErrAttemptsExhausted, "%T", body)
 	}
 }

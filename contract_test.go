@@ -47,7 +47,7 @@ import (
 //	16 redirects and cookies                   TestHigherLevelsAreTheClients, TestRedirectsAreTheClients
 //	17 hopeless errors                         TestHopelessErrorsOfNetHTTP, TestErrors, TestNameThatDoesNotExist, TestFaults (TLS)
 //	18 adaptive hears all, tokens come back    TestAdaptiveHearsEveryAttempt, TestCancelDuringWait, TestPermitsComeBack
-//	19 quota spent under load                  TestQuotaSpentUnderLoad, TestQuotaSpentIsATypedError, TestLongPollWaitsWithItsAnswer
+//	19 quota exhausted under load                  TestQuotaSpentUnderLoad, TestQuotaSpentIsATypedError, TestLongPollWaitsWithItsAnswer
 //	20 the published vectors                   TestVectorsQuota, TestVectorsBackoff, TestVectorsServerWaits
 //	21 quota is exact                          TestQuotaIsExactUnderContention, TestZeroBucketRefuses
 //	22 clock skew                              TestConcurrentSkew, TestVectorsClockSkewDecisions
@@ -106,7 +106,7 @@ func TestErrorComesWithoutResponse(t *testing.T) {
 	} {
 		resp, err := transport.RoundTrip(requestTo(t, "GET", server.URL))
 		require.Nil(t, resp, name)
-		require.ErrorIs(t, err, AttemptsSpent, name)
+		require.ErrorIs(t, err, ErrAttemptsExhausted, name)
 	}
 }
 
@@ -220,7 +220,7 @@ func TestEveryExitClosesTheBody(t *testing.T) {
 		},
 		"cancelled before": func(_ *Transport, r *http.Request) *http.Request { return r.WithContext(gone) },
 		"Prepare fails": func(tr *Transport, r *http.Request) *http.Request {
-			tr.Prepare = func(*http.Request, Prep) error { return io.ErrNoProgress }
+			tr.Prepare = func(*http.Request, PrepareInfo) error { return io.ErrNoProgress }
 			return r
 		},
 		"refused": func(_ *Transport, r *http.Request) *http.Request { return r },
@@ -309,7 +309,7 @@ func TestQuotaSpentUnderLoad(t *testing.T) {
 		wg.Go(func() {
 			ctx, trace := WithTrace(t.Context())
 			resp, err := get(ctx, transport)
-			if err != nil || resp.StatusCode != 503 || lastOf(trace).Reason != QuotaSpent {
+			if err != nil || resp.StatusCode != 503 || lastOf(trace).Reason != QuotaExhausted {
 				t.Error(resp, err)
 			}
 		})
@@ -324,15 +324,14 @@ func TestQuotaSpentIsATypedError(t *testing.T) {
 	base := script(fails(errReset))
 	s := noWait()
 	s.Quota = NewBucket(0)
-	transport := &Transport{Base: base, Strategy: s}
-	transport.Stats()
+	transport := &Transport{Base: base, Strategy: s, KeepStats: true}
 	var wg sync.WaitGroup
 	for range 256 {
 		wg.Go(func() {
 			for range 4 {
 				_, err := get(t.Context(), transport)
 				var e *Error
-				if !errors.Is(err, QuotaSpent) || !errors.Is(err, syscall.ECONNRESET) || !errors.As(err, &e) || e.Attempts != 1 {
+				if !errors.Is(err, ErrQuotaExhausted) || !errors.Is(err, syscall.ECONNRESET) || !errors.As(err, &e) || e.Attempts != 1 {
 					t.Error(err)
 				}
 			}
@@ -340,7 +339,7 @@ func TestQuotaSpentIsATypedError(t *testing.T) {
 	}
 	wg.Wait()
 	require.Len(t, base.sent(), 4*256)
-	require.EqualValues(t, 4*256, transport.Stats().GivenUp[QuotaSpent], "nobody fails to notice")
+	require.EqualValues(t, 4*256, transport.Stats().GivenUp[QuotaExhausted], "nobody fails to notice")
 }
 
 // Nothing is written anywhere unless somebody asks for it.

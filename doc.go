@@ -20,7 +20,7 @@
 // What it promises: a request that is not idempotent is repeated only if it
 // provably was not processed ([WithIdempotent] says otherwise). A body is sent
 // again whole or not at all. The caller gets the last real response, at once
-// when the wait would outlive the deadline or [Strategy.MaxWait]. When most
+// when the wait would outlive the deadline or [Strategy.MaxRetryAfter]. When most
 // requests fail, retries stop by themselves.
 //
 // To see what happened, set Transport.Observe, for example to [LogTo], or use

@@ -4,6 +4,8 @@ import (
 	"flag"
 	"fmt"
 	"os"
+	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -72,7 +74,7 @@ Made by ` + "`go test -run ModesTable -update .`" + ` from the functions themsel
 Our own modes are general: a request that is not idempotent is repeated only if
 it provably was not processed. The presets named after an SDK or a page do what
 that does, and repeat every request whatever its method ("all"). None waits
-longer for a server than a minute, unless told so (Strategy.MaxWait).
+longer for a server than a minute, unless told so (Strategy.MaxRetryAfter).
 
 Rand is uniform from 0 to 1, n the number of the retry from 0. A bucket's cost
 is per retry, other failures / throttling; a success gives back what its retry
@@ -88,7 +90,7 @@ TestVectorsBackoff set those of the Go, Rust, JavaScript and PHP SDKs.
 		if s.MaxAttempts == 1<<30 {
 			attempts = "for the period"
 		}
-		if s.RepeatAll {
+		if s.RetryNonIdempotent {
 			repeats = "all"
 		}
 		if q, ok := s.Quota.(*Bucket); ok {
@@ -114,7 +116,7 @@ TestVectorsBackoff set those of the Go, Rust, JavaScript and PHP SDKs.
 		for _, c := range s.Classifiers {
 			fmt.Fprintf(&b, "- %s\n", rule(c))
 		}
-		for _, w := range s.Waits {
+		for _, w := range s.Hints {
 			fmt.Fprintf(&b, "- wait: %s\n", describe(w))
 		}
 		if s.LongPoll != nil {
@@ -159,4 +161,26 @@ func rule(c Classifier) string {
 		text += fmt.Sprintf(" with status %d", r.status)
 	}
 	return text
+}
+
+// Each test that the README names exists, in this package or another of the
+// repository.
+func TestReadmeNamesTests(t *testing.T) {
+	readme, err := os.ReadFile("README.md")
+	require.NoError(t, err)
+	var sources strings.Builder
+	for _, pattern := range []string{"*_test.go", "*/*_test.go", "*/*/*_test.go"} {
+		files, err := filepath.Glob(pattern)
+		require.NoError(t, err)
+		for _, file := range files {
+			source, err := os.ReadFile(file)
+			require.NoError(t, err)
+			sources.Write(source)
+		}
+	}
+	names := regexp.MustCompile("`(Test[A-Za-z0-9]+)…?`").FindAllStringSubmatch(string(readme), -1)
+	require.Greater(t, len(names), 20)
+	for _, name := range names {
+		require.True(t, strings.Contains(sources.String(), "func "+name[1]), "no %s, which the README names", name[1])
+	}
 }

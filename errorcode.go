@@ -5,6 +5,7 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"net/http"
+	"strconv"
 	"strings"
 	"unicode/utf8"
 )
@@ -41,13 +42,17 @@ func ossHeadCode(a *Attempt) string {
 	return xmlBodyCode(text)
 }
 
-// bareCode cuts a code out of "namespace#Code:http://more".
+// bareCode cuts a code out of "namespace#Code:http://more", and copies it: the
+// rest may be long, and errors and events keep the code.
 func bareCode(s string) string {
 	s, _, _ = strings.Cut(s, ":")
 	if _, after, ok := strings.Cut(s, "#"); ok {
 		s = after
 	}
-	return strings.TrimSpace(s)
+	if s = strings.TrimSpace(s); len(s) > maxCode {
+		return ""
+	}
+	return strings.Clone(s)
 }
 
 // jsonBodyCode finds the code in a JSON document: a non-empty string at its
@@ -70,7 +75,7 @@ func jsonBodyCode(body []byte) string {
 		at += space(body[at:])
 		value := body[at : at+valueLength(body[at:])]
 		at += len(value)
-		if i := codeName(unquote(key)); i >= 0 {
+		if i := codeName(key); i >= 0 {
 			values[i] = value // of several with one name, the last counts
 		}
 	}
@@ -127,15 +132,29 @@ func unquote(value []byte) []byte {
 	return []byte(text)
 }
 
-// codeName is the rank of a name that a code may have, or -1.
-func codeName(name []byte) int {
-	switch string(name) {
-	case "__type":
-		return 0
-	case "code":
-		return 1
-	case "Code":
-		return 2
+// codeName is the rank of a name that a code may have, or -1. It reads the
+// quoted name by itself: a document may have thousands.
+func codeName(quoted []byte) int {
+	for rank, name := range [...]string{"__type", "code", "Code"} {
+		if isQuoted(quoted, name) {
+			return rank
+		}
 	}
 	return -1
+}
+
+// isQuoted reports whether a JSON string says name, whose characters can be
+// escaped only by their numbers.
+func isQuoted(quoted []byte, name string) bool {
+	rest, ok := bytes.CutPrefix(quoted, []byte(`"`))
+	for i := 0; ok && i < len(name); i++ {
+		var escaped []byte
+		if escaped, ok = bytes.CutPrefix(rest, []byte(`\u00`)); ok { // valid, so two digits follow
+			n, _ := strconv.ParseUint(string(escaped[:2]), 16, 8)
+			ok, rest = byte(n) == name[i], escaped[2:]
+		} else if ok = len(rest) > 0 && rest[0] == name[i]; ok {
+			rest = rest[1:]
+		}
+	}
+	return ok && string(rest) == `"`
 }

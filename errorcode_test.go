@@ -137,7 +137,9 @@ func slowXMLCode(body []byte) string {
 		isCode := at == "Error/Code" || at == "ErrorResponse/Error/Code" || at == "Response/Errors/Error/Code"
 		switch token := token.(type) {
 		case xml.StartElement:
-			path = append(path, token.Name.Local)
+			if path = append(path, token.Name.Local); len(path) > maxDepth {
+				return ""
+			}
 		case xml.EndElement:
 			found = found || isCode
 			path = path[:len(path)-1]

@@ -9,28 +9,31 @@ import (
 	"time"
 )
 
-// Reason is why a request was not, or not again, retried. Every Reason is an
-// error, so that errors.Is(err, retrip.QuotaSpent) asks for it. The zero
+// Reason is why retrying stopped. It is an enumeration for events, metrics and
+// switches; errors are told apart by the Err values of the same names. The zero
 // Reason means that there was no cause to stop: a success, or a retry to come.
 type Reason uint8
 
 const (
-	// AttemptsSpent: the last of Strategy.MaxAttempts failed.
-	AttemptsSpent Reason = iota + 1
-	// QuotaSpent: Strategy.Quota refused to pay for a retry.
-	QuotaSpent
+	// AttemptsExhausted: the last of Strategy.MaxAttempts failed.
+	AttemptsExhausted Reason = iota + 1
+	// QuotaExhausted: Strategy.Quota refused to pay for a retry.
+	QuotaExhausted
 	// NotRetryable: the outcome's class says that repeating can't help.
 	NotRetryable
-	// NotRepeatable: the first attempt may have had its effect, and the request
+	// NotIdempotent: the first attempt may have had its effect, and the request
 	// is neither idempotent nor declared to be so (WithIdempotent).
-	NotRepeatable
+	NotIdempotent
 	// BodyNotReplayable: the request body can't be sent once more, whole and
 	// the same.
 	BodyNotReplayable
-	// WaitOverCap: the server asked for a longer wait than Strategy.MaxWait
-	// allows, or the limiter for a longer one than Strategy.MaxAdmitWait.
+	// WaitOverCap: the server asked for a longer wait than Strategy.MaxRetryAfter
+	// allows, or the limiter for a longer one than Strategy.MaxLimiterWait.
 	WaitOverCap
-	// WaitOverDeadline: the wait would have outlived the context's deadline.
+	// WaitOverDeadline: the wait would have outlived the context's deadline, be it
+	// the backoff, the server's or the limiter's. The request ends at once, with
+	// the last response or with an error that is also a timeout and a
+	// context.DeadlineExceeded.
 	WaitOverDeadline
 	// Cancelled: the caller's context ended, or Request.Cancel was closed.
 	Cancelled
@@ -41,24 +44,43 @@ const (
 )
 
 var reasonNames = [...]string{
-	"none", "attempts spent", "quota spent", "not retryable", "not repeatable", "body not replayable",
+	"none", "attempts exhausted", "quota exhausted", "not retryable", "not idempotent", "body not replayable",
 	"wait over cap", "wait over deadline", "cancelled", "backoff stopped", "prepare failed",
 }
 
-// String returns the reason in words, such as "quota spent".
+// String returns the reason in words, such as "quota exhausted".
 func (r Reason) String() string { return nameOf(reasonNames[:], r) }
 
 // MarshalText returns the same words, for JSON and logs.
 func (r Reason) MarshalText() ([]byte, error) { return []byte(r.String()), nil }
 
-// Error returns the same words as String.
-func (r Reason) Error() string { return r.String() }
+// These say why retrying stopped: errors.Is(err, retrip.ErrQuotaExhausted). Each
+// stands for the Reason of the same name.
+var (
+	ErrAttemptsExhausted = reasonError(AttemptsExhausted)
+	ErrQuotaExhausted    = reasonError(QuotaExhausted)
+	ErrNotRetryable      = reasonError(NotRetryable)
+	ErrNotIdempotent     = reasonError(NotIdempotent)
+	ErrBodyNotReplayable = reasonError(BodyNotReplayable)
+	ErrWaitOverCap       = reasonError(WaitOverCap)
+	ErrWaitOverDeadline  = reasonError(WaitOverDeadline)
+	ErrCancelled         = reasonError(Cancelled)
+	ErrBackoffStopped    = reasonError(BackoffStopped)
+	ErrPrepareFailed     = reasonError(PrepareFailed)
+)
+
+func reasonError(r Reason) error { return stopped{r} }
+
+// stopped is the error of a Reason.
+type stopped struct{ reason Reason }
+
+func (s stopped) Error() string { return s.reason.String() }
 
 // Error is the error of a request that ended without a response after retrip
 // had a part in it: it retried, would have retried but for Reason, or could
 // not send at all. A first attempt's error that is not worth a retry, or comes
-// of the caller's own cancellation and says so, is returned as the base returned
-// it.
+// of its own body, or of the caller's own cancellation and says so, is returned
+// as the base returned it.
 //
 // errors.Is finds Reason, the last failure, and once the request's context has
 // ended also the context's error and cause.
@@ -105,11 +127,9 @@ func (e *Error) Error() string {
 	return b.String()
 }
 
-// Is reports whether target is the error's Reason.
-func (e *Error) Is(target error) bool {
-	reason, ok := target.(Reason)
-	return ok && reason == e.Reason
-}
+// Is reports whether target stands for the error's Reason, such as
+// ErrQuotaExhausted.
+func (e *Error) Is(target error) bool { return target == reasonError(e.Reason) }
 
 // Unwrap returns what ended the request and what failed last.
 func (e *Error) Unwrap() []error {
@@ -125,16 +145,10 @@ func (e *Error) Unwrap() []error {
 // Timeout reports whether a timeout ended the request: the deadline, or an
 // attempt that took too long.
 func (e *Error) Timeout() bool {
-	if e.Reason == WaitOverDeadline || errors.Is(e.ctxErr, context.DeadlineExceeded) {
+	if errors.Is(e.ctxErr, context.DeadlineExceeded) {
 		return true
 	}
 	return isTimeout(e.Err)
-}
-
-// Temporary reports whether a later try may do better. http.Client's errors
-// ask for it; it says yes unless Reason is NotRetryable or PrepareFailed.
-func (e *Error) Temporary() bool {
-	return e.Reason != NotRetryable && e.Reason != PrepareFailed
 }
 
 // AttemptTimeoutError is the error of an attempt that got no response headers
@@ -151,9 +165,6 @@ func (e *AttemptTimeoutError) Error() string {
 
 // Timeout returns true.
 func (e *AttemptTimeoutError) Timeout() bool { return true }
-
-// Temporary returns true.
-func (e *AttemptTimeoutError) Temporary() bool { return true }
 
 // limiterError tells of a wait for the limiter that is too long.
 type limiterError struct{ asked, waited time.Duration }

@@ -29,8 +29,10 @@ type Event struct {
 	OuterAttempt int
 	// Class is what the attempt's outcome means; Unknown if none was sent.
 	Class Class
-	// Status is the response's status, or 0 if there was no response.
+	// Status and Header are the response's, or 0 and nil if there was none. Don't
+	// modify Header. It may hold what should not be logged.
 	Status int
+	Header http.Header
 	// Code is the response's error code if a classifier lists it. Other codes
 	// are the server's words, and not repeated.
 	Code string
@@ -47,8 +49,8 @@ type Event struct {
 	// retry, they tell of that one.
 	Wait     time.Duration
 	WaitFrom string
-	// AdmitWait is how long the attempt waited for the limiter.
-	AdmitWait time.Duration
+	// LimiterWait is how long the attempt waited for the limiter.
+	LimiterWait time.Duration
 	// TokensBefore is what the quota had when the outcome was known, and Tokens
 	// what it has now that it has paid for a retry or got something back; -1 if
 	// it does not say.
@@ -68,8 +70,8 @@ func (e Event) ErrorKind() string { return errorKind(e.Err) }
 // Trace collects the events of the requests made with one context. All methods
 // are safe for concurrent use.
 type Trace struct {
-	mu    sync.Mutex
-	trips []*[]Event
+	mu       sync.Mutex
+	requests []*[]Event
 }
 
 // WithTrace returns a context whose requests are recorded in the Trace. One
@@ -79,16 +81,16 @@ func WithTrace(ctx context.Context) (context.Context, *Trace) {
 	return override(ctx, func(o *overrides) { o.trace = t }), t
 }
 
-// Trips returns the events so far, grouped by request in the order in which
+// Requests returns the events so far, grouped by request in the order in which
 // the requests began.
-func (t *Trace) Trips() [][]Event {
+func (t *Trace) Requests() [][]Event {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	trips := make([][]Event, len(t.trips))
-	for i, events := range t.trips {
-		trips[i] = slices.Clone(*events)
+	requests := make([][]Event, len(t.requests))
+	for i, events := range t.requests {
+		requests[i] = slices.Clone(*events)
 	}
-	return trips
+	return requests
 }
 
 // begin opens the record of one request.
@@ -96,49 +98,57 @@ func (t *Trace) begin() *[]Event {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	events := new([]Event)
-	t.trips = append(t.trips, events)
+	t.requests = append(t.requests, events)
 	return events
 }
 
-func (t *Trace) add(trip *[]Event, e Event) {
+func (t *Trace) add(record *[]Event, e Event) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	*trip = append(*trip, e)
+	*record = append(*record, e)
 }
 
-// observe tells who wants to know. sent says that an attempt was, and final that
-// none will be.
-func (c *call) observe(sent, final bool) {
-	a := &c.attempt
-	if c.t.counting.Load() {
-		c.t.count(c.entry, tally{sent, final, a.Number > 1, c.verdict.class == Throttled, c.reason})
+// observe tells of an attempt that was sent and of what follows from it.
+func (r *route) observe(o *outcome, v verdict, d *decision) {
+	final := v.class == Success || d.reason != 0
+	if r.t.KeepStats {
+		r.t.count(r.entry, tally{true, final, o.Number > 1, v.class == Throttled, d.reason})
 	}
-	if !c.observed() {
-		return
-	}
-	e := Event{
-		Request: a.Request, Attempt: a.Number, OuterAttempt: outerAttempt(a.Request), Class: c.verdict.class, Code: c.code(), Err: cmp.Or(a.Err, c.obstacle),
-		Reason: c.reason, Final: final, Wait: c.delay, WaitFrom: c.from, AdmitWait: c.admitWait,
-		Key: c.entry.key, TokensBefore: c.tokens, Tokens: c.policy.tokens(), Sent: a.Sent, Done: a.Done, Elapsed: time.Since(c.begun),
-	}
-	if a.Response != nil {
-		e.Status = a.Response.StatusCode
-	}
-	if c.trip != nil {
-		c.trace.add(c.trip, e)
-	}
-	if c.t.Observe != nil {
-		c.t.Observe(e)
+	if r.observed() {
+		r.emit(o, d, Event{
+			Class: v.class, Code: o.knownCode(v), Err: cmp.Or(o.Err, d.obstacle), Final: final,
+			LimiterWait: o.limiterWait, Sent: o.Sent, Done: o.Done,
+		}, o.Response)
 	}
 }
 
-// observed reports whether somebody wants to know.
-func (c *call) observed() bool { return c.t.Observe != nil || c.trip != nil }
-
-// code is the attempt's error code if a classifier lists it.
-func (c *call) code() string {
-	if c.verdict.byCode {
-		return c.attempt.Code
+// observeStop tells of a request that ends before its next attempt is sent, with
+// the response that the caller gets, or with an error.
+func (r *route) observeStop(o *outcome, d decision, resp *http.Response, err error) {
+	if r.t.KeepStats {
+		r.t.count(r.entry, tally{final: true, retried: o.Number > 1, reason: d.reason})
 	}
-	return ""
+	if r.observed() {
+		r.emit(o, &d, Event{Err: err, Final: true}, resp)
+	}
 }
+
+// emit completes the event and hands it to the observer and the trace.
+func (r *route) emit(o *outcome, d *decision, e Event, resp *http.Response) {
+	e.Request, e.Key, e.Attempt, e.OuterAttempt = r.req, r.entry.key, o.Number, outerAttempt(r.req)
+	e.Reason, e.Wait, e.WaitFrom = d.reason, d.wait, d.from
+	e.TokensBefore, e.Tokens = o.tokens, r.policy.tokens()
+	e.Elapsed = time.Since(r.begun)
+	if resp != nil {
+		e.Status, e.Header = resp.StatusCode, resp.Header
+	}
+	if r.record != nil {
+		r.trace.add(r.record, e)
+	}
+	if r.t.Observe != nil {
+		r.t.Observe(e)
+	}
+}
+
+// observed reports whether there is an observer or a trace.
+func (r *route) observed() bool { return r.t.Observe != nil || r.record != nil }

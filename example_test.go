@@ -61,18 +61,18 @@ func ExampleStrategy() {
 	fmt.Println(s)
 	// Output:
 	// MaxAttempts: 5
-	// RepeatAll: false
-	// MaxWait: 1m0s
-	// MaxAdmitWait: 0s
+	// RetryNonIdempotent: false
+	// MaxRetryAfter: 1m0s
+	// MaxLimiterWait: 0s
 	// Classifier: throttled: 14 codes
 	// Classifier: transient: 4 codes
 	// Classifier: clock-skewed: 5 codes
 	// Classifier: statuses 5xx but 501 505 510 511, 408, 425 (transient), 429 (throttled)
 	// Classifier: errors but bad certificates, unknown hosts, malformed messages (transient)
-	// Wait: X-Amz-Retry-After (whole milliseconds, at most 5s above the backoff)
-	// Wait: Retry-After-Ms (milliseconds)
-	// Wait: X-Ms-Retry-After-Ms (milliseconds)
-	// Wait: Retry-After (seconds or date)
+	// Hint: X-Amz-Retry-After (whole milliseconds, at most 5s above the backoff)
+	// Hint: Retry-After-Ms (milliseconds)
+	// Hint: X-Ms-Retry-After-Ms (milliseconds)
+	// Hint: Retry-After (seconds or date)
 	// Backoff: FullJitter{Base:100ms Cap:20s}
 	// ThrottleBackoff: FullJitter{Base:1s Cap:20s}
 	// Quota: 500 of 500 tokens
@@ -207,7 +207,7 @@ func ExampleWithTrace() {
 		return
 	}
 	defer resp.Body.Close()
-	for _, trip := range trace.Trips() {
+	for _, trip := range trace.Requests() {
 		for _, e := range trip {
 			fmt.Println(e.Attempt, e.Status, e.Class, e.Wait, e.Final)
 		}
@@ -252,9 +252,9 @@ func ExampleError() {
 
 	var e *retrip.Error
 	if errors.As(err, &e) {
-		fmt.Println(e.Attempts, "attempts:", e.Reason, errors.Is(err, retrip.AttemptsSpent))
+		fmt.Println(e.Attempts, "attempts:", e.Reason, errors.Is(err, retrip.ErrAttemptsExhausted))
 	}
-	// Output: 3 attempts: attempts spent true
+	// Output: 3 attempts: attempts exhausted true
 }
 
 // Prepare signs each attempt anew. It sees the host of every hop of a
@@ -265,7 +265,7 @@ func ExampleTransport_prepare() {
 	trusted := strings.TrimPrefix(server.URL, "http://")
 	transport := &retrip.Transport{
 		Strategy: quick(),
-		Prepare: func(req *http.Request, p retrip.Prep) error {
+		Prepare: func(req *http.Request, p retrip.PrepareInfo) error {
 			if req.URL.Host == trusted {
 				at := time.Now().Add(p.Skew)
 				req.Header.Set("Authorization", "Signature at "+at.Format(time.RFC3339))
@@ -299,12 +299,12 @@ func ExampleMode() {
 	// retrip: "turbo" is no mode: use one of standard, legacy, adaptive, standard2026, adaptive2026
 }
 
-// WaitHeader reads waits from a service's own header.
-func ExampleWaitHeader() {
+// HintHeader reads waits from a service's own header.
+func ExampleHintHeader() {
 	s := retrip.Standard()
-	s.Waits = slices.Insert(s.Waits, 0, retrip.WaitReader(
-		retrip.WaitHeader{Name: "X-Backoff-Millis", Format: retrip.Milliseconds}))
-	fmt.Println(s.Waits[0])
+	s.Hints = slices.Insert(s.Hints, 0, retrip.HintReader(
+		retrip.HintHeader{Name: "X-Backoff-Millis", Format: retrip.Milliseconds}))
+	fmt.Println(s.Hints[0])
 	// Output: X-Backoff-Millis (milliseconds)
 }
 

@@ -19,7 +19,7 @@ import (
 )
 
 // What must happen when a request meets a fault is not written down case by
-// case but follows from three questions, which predict asks: is the outcome
+// case but follows from three questions, which predict asks: is the faultOutcome
 // worth a retry, may the request be sent twice, and can its body be? The kinds of
 // body are in netkit_test.go, the stories that follow no pattern in
 // hostile_test.go.
@@ -77,8 +77,8 @@ const (
 	always             // streams that the server declared untouched, and, for reasons of its own, PROTOCOL_ERROR
 )
 
-// An outcome is what the caller sees of it.
-type outcome struct {
+// An faultOutcome is what the caller sees of it.
+type faultOutcome struct {
 	Status   int // 0 is an error
 	Attempts int
 	Reason   Reason
@@ -86,23 +86,23 @@ type outcome struct {
 
 // predict is the reference: what must become of a request that meets f. passed
 // tells whether more than the ReplayBuffer was read of its body by then.
-func predict(f fault, m method, b bodyKind, passed bool) outcome {
+func predict(f fault, m method, b bodyKind, passed bool) faultOutcome {
 	replayable := !b.over || !passed
 	replays := f.below == always || f.below == ifIdempotent && m.replayed
 	proof := f.proof && !(b.suspect && f.status == 0)
 	switch {
 	case replays && replayable:
-		return outcome{200, 1, 0}
+		return faultOutcome{200, 1, 0}
 	case f.status != 0 && f.status < 400:
-		return outcome{f.status, 1, 0}
+		return faultOutcome{f.status, 1, 0}
 	case f.hopeless:
-		return outcome{f.status, 1, NotRetryable}
+		return faultOutcome{f.status, 1, NotRetryable}
 	case !m.safe && !proof:
-		return outcome{f.status, 1, NotRepeatable}
+		return faultOutcome{f.status, 1, NotIdempotent}
 	case !replayable:
-		return outcome{f.status, 1, BodyNotReplayable}
+		return faultOutcome{f.status, 1, BodyNotReplayable}
 	default:
-		return outcome{200, 2, 0}
+		return faultOutcome{200, 2, 0}
 	}
 }
 
@@ -289,7 +289,7 @@ func meet(t *testing.T, f fault, m method, b bodyKind, p *http.Protocols, secure
 	closed := b.open(t, req, b.content)
 	resp, err := transport.RoundTrip(req)
 
-	got := outcome{Attempts: len(trace.Trips()[0]), Reason: lastOf(trace).Reason}
+	got := faultOutcome{Attempts: len(trace.Requests()[0]), Reason: lastOf(trace).Reason}
 	if resp != nil {
 		require.NoError(t, err)
 		require.Same(t, req, resp.Request)
@@ -299,12 +299,12 @@ func meet(t *testing.T, f fault, m method, b bodyKind, p *http.Protocols, secure
 		require.Error(t, err)
 		requireReason(t, err, got)
 	}
-	allowed := []outcome{predict(f, m, b, f.takes != nothing)}
+	allowed := []faultOutcome{predict(f, m, b, f.takes != nothing)}
 	if f.takes == some || f.slow {
 		allowed = append(allowed, predict(f, m, b, false))
 	}
 	if f.slow && m.safe { // the attempts after the first may take too long as well
-		allowed = append(allowed, outcome{200, 3, 0}, outcome{0, 3, AttemptsSpent})
+		allowed = append(allowed, faultOutcome{200, 3, 0}, faultOutcome{0, 3, AttemptsExhausted})
 	}
 	require.Contains(t, allowed, got, "error: %v", err)
 	require.EqualValues(t, got.Attempts, counting.calls.Load())
@@ -316,11 +316,11 @@ func meet(t *testing.T, f fault, m method, b bodyKind, p *http.Protocols, secure
 }
 
 func lastOf(trace *Trace) Event {
-	trips := trace.Trips()
+	trips := trace.Requests()
 	return trips[0][len(trips[0])-1]
 }
 
-func readAnswer(t *testing.T, resp *http.Response, f fault, got outcome) {
+func readAnswer(t *testing.T, resp *http.Response, f fault, got faultOutcome) {
 	t.Helper()
 	defer resp.Body.Close()
 	switch text, err := io.ReadAll(io.LimitReader(resp.Body, 1<<20)); {
@@ -334,7 +334,7 @@ func readAnswer(t *testing.T, resp *http.Response, f fault, got outcome) {
 
 // requireReason checks that an error tells why there was no retry, and is the
 // base's own if we had no part in it.
-func requireReason(t *testing.T, err error, got outcome) {
+func requireReason(t *testing.T, err error, got faultOutcome) {
 	t.Helper()
 	var ours *Error
 	if got.Reason == NotRetryable {
@@ -342,13 +342,13 @@ func requireReason(t *testing.T, err error, got outcome) {
 		return
 	}
 	require.ErrorAs(t, err, &ours)
-	require.ErrorIs(t, err, got.Reason)
+	require.ErrorIs(t, err, reasonError(got.Reason))
 	require.Equal(t, got.Attempts, ours.Attempts)
 }
 
 // requireDelivered checks what the server got: whole bodies byte by byte, no
 // more of them than may be, and one where the caller was told of success.
-func requireDelivered(t *testing.T, requests []faultserver.Request, content []byte, got outcome, m method, f fault) {
+func requireDelivered(t *testing.T, requests []faultserver.Request, content []byte, got faultOutcome, m method, f fault) {
 	t.Helper()
 	want := sha256.Sum256(content)
 	delivered := 0

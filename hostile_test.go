@@ -212,7 +212,7 @@ func TestErrorBodiesWithoutEnd(t *testing.T) {
 						<-r.Context().Done()
 					})
 					counting := &countingBase{RoundTripper: base}
-					transport := &Transport{Base: counting, Strategy: noWait(), Prepare: func(req *http.Request, p Prep) error {
+					transport := &Transport{Base: counting, Strategy: noWait(), Prepare: func(req *http.Request, p PrepareInfo) error {
 						req.Header.Set("Attempt", fmt.Sprint(p.Number))
 						return nil
 					}}
@@ -268,7 +268,7 @@ func TestRetryAfterFloods(t *testing.T) {
 					require.NoError(t, err)
 					require.Equal(t, status, resp.StatusCode)
 					require.Less(t, time.Since(begun), patience)
-					events := trace.Trips()[0]
+					events := trace.Requests()[0]
 					require.Len(t, events, hits)
 					for _, e := range events[:hits-1] {
 						require.Equal(t, own, e.Wait)

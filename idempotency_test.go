@@ -18,7 +18,7 @@ func keyOf(req *http.Request) string { return req.Header.Get("Idempotency-Key") 
 func TestIdempotencyKeyIsTheSameForAllAttempts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		base := script(status(503), fails(errReset), status(200))
-		rt := WithIdempotencyKey(&Transport{Base: base}, "example.com")
+		rt := &IdempotencyKeyTransport{Base: &Transport{Base: base}, Hosts: []string{"example.com"}}
 		for _, method := range []string{"POST", "PATCH"} {
 			base.got = nil
 			req := newRequest(t, method, strings.NewReader("pay"))
@@ -38,7 +38,7 @@ func TestIdempotencyKeyIsTheSameForAllAttempts(t *testing.T) {
 
 func TestIdempotencyKeyOnlyWhereItBelongs(t *testing.T) {
 	base := script(status(200))
-	rt := WithIdempotencyKey(&Transport{Base: base}, "example.com", "other.example:8443", "pi.example")
+	rt := &IdempotencyKeyTransport{Base: &Transport{Base: base}, Hosts: []string{"example.com", "other.example:8443", "pi.example"}}
 	tests := []struct {
 		method, target, header string
 		want                   bool
@@ -78,8 +78,8 @@ func TestIdempotencyKeyOnlyWhereItBelongs(t *testing.T) {
 	require.Equal(t, "mine", keyOf(base.sent()[0].Request))
 
 	body := opaque("body")
-	_, err = WithIdempotencyKey(&Transport{Base: base}).RoundTrip(newRequest(t, "POST", body))
-	require.EqualError(t, err, "retrip: WithIdempotencyKey got no hosts: name those whose service honours the key")
+	_, err = (&IdempotencyKeyTransport{Base: &Transport{Base: base}}).RoundTrip(newRequest(t, "POST", body))
+	require.EqualError(t, err, "retrip: IdempotencyKeyTransport.Hosts is empty: name the hosts whose service honours the key")
 	require.Equal(t, 1, body.closes())
 	_, err = rt.RoundTrip(nil)
 	require.Error(t, err)
@@ -97,7 +97,7 @@ func TestIdempotencyKeyIsNotRedirected(t *testing.T) {
 		http.Redirect(w, r, elsewhere.URL, http.StatusTemporaryRedirect)
 	}))
 	defer here.Close()
-	client := &http.Client{Transport: WithIdempotencyKey(nil, strings.TrimPrefix(here.URL, "http://"))}
+	client := &http.Client{Transport: &IdempotencyKeyTransport{Hosts: []string{strings.TrimPrefix(here.URL, "http://")}}}
 	defer client.CloseIdleConnections()
 	resp, err := client.Post(here.URL, "text/plain", strings.NewReader("pay"))
 	require.NoError(t, err)

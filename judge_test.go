@@ -80,6 +80,18 @@ func TestRetryIsTold(t *testing.T) {
 	})
 }
 
+// A Backoff hears of its own delays only, also where the server asked for more.
+func TestBackoffIsNotToldTheServersWait(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := longest(Standard())
+		s.Backoff = DecorrelatedJitter{Base: time.Second}
+		base := script(status(503, "Retry-After: 20"), status(503))
+		_, err := get(t.Context(), &Transport{Base: base, Strategy: s})
+		require.NoError(t, err)
+		require.Equal(t, milliseconds(20000, 9000), base.waits())
+	})
+}
+
 func TestBackoffThatStops(t *testing.T) {
 	ctx, trace := WithTrace(t.Context())
 	s := Standard()
@@ -87,7 +99,7 @@ func TestBackoffThatStops(t *testing.T) {
 	resp, err := get(ctx, &Transport{Base: script(status(503)), Strategy: s})
 	require.NoError(t, err)
 	require.Equal(t, 503, resp.StatusCode)
-	require.Equal(t, BackoffStopped, trace.Trips()[0][0].Reason)
+	require.Equal(t, BackoffStopped, trace.Requests()[0][0].Reason)
 }
 
 // Of several reasons the first in order is told.
@@ -98,18 +110,18 @@ func TestOrderOfReasons(t *testing.T) {
 		if err == nil {
 			_ = resp.Body.Close()
 		}
-		return trace.Trips()[0][0].Reason
+		return trace.Requests()[0][0].Reason
 	}
 	s := Standard()
 	s.MaxAttempts, s.Quota = 1, NewBucket(0)
 	require.Equal(t, NotRetryable, reason(&Transport{Base: script(status(404)), Strategy: s}, newRequest(t, "POST", opaque("x"))))
-	require.Equal(t, NotRepeatable, reason(&Transport{Base: script(status(503)), Strategy: s}, newRequest(t, "POST", opaque("x"))))
-	require.Equal(t, AttemptsSpent, reason(&Transport{Base: script(status(503)), Strategy: s}, newRequest(t, "PUT", opaque("x"))))
+	require.Equal(t, NotIdempotent, reason(&Transport{Base: script(status(503)), Strategy: s}, newRequest(t, "POST", opaque("x"))))
+	require.Equal(t, AttemptsExhausted, reason(&Transport{Base: script(status(503)), Strategy: s}, newRequest(t, "PUT", opaque("x"))))
 	s = s.Clone()
 	s.MaxAttempts = 2
 	require.Equal(t, BodyNotReplayable, reason(&Transport{Base: script(status(503, "Retry-After: 99")), Strategy: s, ReplayBuffer: 1}, newRequest(t, "PUT", opaque("long"))))
 	require.Equal(t, WaitOverCap, reason(&Transport{Base: script(status(503, "Retry-After: 99")), Strategy: s}, newRequest(t, "GET", nil)))
-	require.Equal(t, QuotaSpent, reason(&Transport{Base: script(status(503)), Strategy: s}, newRequest(t, "GET", nil)))
+	require.Equal(t, QuotaExhausted, reason(&Transport{Base: script(status(503)), Strategy: s}, newRequest(t, "GET", nil)))
 }
 
 func TestWaitsAtTheirBounds(t *testing.T) {
@@ -149,14 +161,31 @@ func TestQueueIsPartOfTheWait(t *testing.T) {
 		require.Zero(t, time.Since(start), "the backoff alone would fit, the queue does not")
 
 		s = strategy()
-		s.MaxAdmitWait = 300 * time.Millisecond
+		s.MaxLimiterWait = 300 * time.Millisecond
 		trail, trace := WithTrace(t.Context())
 		resp, err = get(trail, &Transport{Base: script(status(503)), Strategy: s})
 		require.NoError(t, err)
 		require.Equal(t, 503, resp.StatusCode)
-		e := trace.Trips()[0][0]
+		e := trace.Requests()[0][0]
 		require.Equal(t, WaitOverCap, e.Reason)
 		require.Equal(t, "limiter", e.WaitFrom)
+	})
+}
+
+// An attempt that the limiter lets go by the end of the backoff does not wait for it.
+func TestBackoffIsPartOfTheQueue(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := Adaptive()
+		s.Backoff, s.MaxLimiterWait = Constant{Wait: 3 * time.Second}, 300*time.Millisecond
+		base := script(status(429), status(503), status(200))
+		transport := &Transport{Base: base, Strategy: s}
+		_, err := get(WithMaxAttempts(t.Context(), 1), transport)
+		require.NoError(t, err)
+		time.Sleep(2 * time.Second) // for the first of the next two, at one in two seconds
+		resp, err := get(t.Context(), transport)
+		require.NoError(t, err)
+		require.Equal(t, 200, resp.StatusCode)
+		require.Equal(t, 3*time.Second, base.waits()[1])
 	})
 }
 
@@ -167,7 +196,7 @@ func TestPermitsComeBack(t *testing.T) {
 		s.Limiter.update(s.Limiter.clock(), true)
 		time.Sleep(2 * time.Second)
 		fail := true
-		transport := &Transport{Base: script(status(200)), Strategy: s, Prepare: func(*http.Request, Prep) error {
+		transport := &Transport{Base: script(status(200)), Strategy: s, Prepare: func(*http.Request, PrepareInfo) error {
 			if fail {
 				return io.ErrNoProgress
 			}
@@ -175,7 +204,7 @@ func TestPermitsComeBack(t *testing.T) {
 		}}
 		start := time.Now()
 		_, err := get(t.Context(), transport)
-		require.ErrorIs(t, err, PrepareFailed)
+		require.ErrorIs(t, err, ErrPrepareFailed)
 		fail = false
 		_, err = get(t.Context(), transport)
 		require.NoError(t, err)
@@ -183,6 +212,30 @@ func TestPermitsComeBack(t *testing.T) {
 		_, err = get(t.Context(), transport)
 		require.NoError(t, err)
 		require.NotZero(t, time.Since(start), "used once, it is gone")
+	})
+}
+
+// Whoever waits for a permit gets one that comes back at once.
+func TestPermitThatComesBackEndsAWait(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := Adaptive()
+		prepared := 0
+		transport := &Transport{Base: script(status(429), status(200)), Strategy: s, Prepare: func(*http.Request, PrepareInfo) error {
+			if prepared++; prepared == 2 {
+				time.Sleep(time.Second / 2)
+				return io.ErrNoProgress
+			}
+			return nil
+		}}
+		_, err := get(WithMaxAttempts(t.Context(), 1), transport) // from here on one in two seconds
+		require.NoError(t, err)
+		time.Sleep(2 * time.Second)
+		start := time.Now()
+		go func() { _, _ = get(t.Context(), transport) }()
+		synctest.Wait()
+		_, err = get(t.Context(), transport)
+		require.NoError(t, err)
+		require.Equal(t, time.Second/2, time.Since(start))
 	})
 }
 
@@ -220,7 +273,38 @@ func TestOddVerdicts(t *testing.T) {
 	ctx, trace := WithTrace(t.Context())
 	_, err := get(ctx, &Transport{Base: script(fails(errReset)), Strategy: s})
 	require.ErrorIs(t, err, syscall.ECONNRESET)
-	require.Equal(t, NotRetryable, trace.Trips()[0][0].Reason)
+	require.Equal(t, NotRetryable, trace.Requests()[0][0].Reason)
+}
+
+// A classifier that asks for the body again, or where there is none, leaves
+// the decision to the others.
+func TestClassifierThatAlwaysAsksForTheBody(t *testing.T) {
+	for _, failure := range []step{status(503), fails(errReset)} {
+		s := noWait()
+		s.Classifiers = append([]Classifier{ClassifierFunc(func(Attempt) Class { return NeedsBody })}, s.Classifiers...)
+		base := script(failure, status(200))
+		resp, err := get(t.Context(), &Transport{Base: base, Strategy: s})
+		require.NoError(t, err)
+		require.Equal(t, 200, resp.StatusCode)
+		require.Len(t, base.sent(), 2)
+	}
+}
+
+// Without a backoff, too, a request that is cancelled between two attempts is
+// not sent again.
+func TestCancelInObserve(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	attempts := 0
+	_, err := get(ctx, &Transport{
+		Strategy: noWait(),
+		Observe:  func(Event) { cancel() },
+		Base: roundTripFunc(func(*http.Request) (*http.Response, error) {
+			attempts++
+			return &http.Response{StatusCode: 503, Body: http.NoBody}, nil
+		}),
+	})
+	require.ErrorIs(t, err, ErrCancelled)
+	require.Equal(t, 1, attempts)
 }
 
 // An answer that comes as the caller gives up is still an answer.

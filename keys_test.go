@@ -34,12 +34,73 @@ func TestHostKey(t *testing.T) {
 		"http://user:secret@example.com:8080/": "example.com:8080",
 		"http://[::1]:80/":                     "[::1]",
 		"http://[FE80::1]/":                    "[fe80::1]",
+		"http://example.com:080/":              "example.com",
+		"http://example.com:0080/":             "example.com",
+		"https://Example.com:00443/":           "example.com",
+		"http://example.com:08080/":            "example.com:8080",
+		"http://example.com:0/":                "example.com:0",
+		"http://example.com:00/":               "example.com:0",
+		"http://example.com:/":                 "example.com",
+		"http://example.com./":                 "example.com",
+		"http://example.com.:8080/":            "example.com:8080",
+		"http://[0:0:0:0:0:0:0:1]:8080/":       "[::1]:8080",
+		"http://[2001:DB8::0A]/":               "[2001:db8::a]",
+		"http://[::ffff:192.0.2.1]/":           "192.0.2.1",
+		"http://[::FFFF:c000:201]:81/":         "192.0.2.1:81",
+		"http://[fe80::01%25Eth0]/":            "[fe80::1%Eth0]",
+		"https://[::1]:0443/":                  "[::1]",
+		"ftp://example.com:80/":                "example.com:80",
 		"http://ap\u0130.example/":             "ap\u0130.example", // another host than api.example
 	}
 	for target, want := range tests {
 		u, err := url.Parse(target)
 		require.NoError(t, err)
 		require.Equal(t, want, HostKey(&http.Request{URL: u}), target)
+	}
+}
+
+// A key is the key of itself, or the shorter way to it would lead elsewhere. A
+// URL that no parser made must not end in a panic either.
+func FuzzHostKey(f *testing.F) {
+	for _, host := range []string{"", ":", "::", ":80", "a..:080", "a::80", "[", "]:1", "[]:0", "[::1]", "[::1].", "[::ffff:1.2.3.4%x]", "a:b:80", "[1.2.3.4]:80", ".", ".:8"} {
+		f.Add(host, "http")
+	}
+	f.Fuzz(func(t *testing.T, host, scheme string) {
+		key := HostKey(&http.Request{URL: &url.URL{Scheme: scheme, Host: host}})
+		again := HostKey(&http.Request{URL: &url.URL{Scheme: scheme, Host: key}})
+		if key != again && !strings.HasSuffix(key, ":80") && !strings.HasSuffix(key, ":443") {
+			t.Errorf("%q gives %q, which gives %q", host, key, again)
+		}
+	})
+}
+
+// However a URL spells a server, its requests have one quota.
+func TestOneServerHasOneQuota(t *testing.T) {
+	for _, spellings := range [][]string{
+		{"http://b.example", "http://B.example:80", "http://b.example:080", "http://b.example:", "http://b.example.", "http://b.example.:0080"},
+		{"https://[::1]:8443", "https://[::01]:8443", "https://[0:0:0:0:0:0:0:1]:08443"},
+		{"http://192.0.2.1", "http://[::ffff:192.0.2.1]:80"},
+	} {
+		made := map[string]bool{}
+		transport := &Transport{Base: script(status(503)), PerKey: func(key string) *Strategy {
+			made[key] = true
+			return noWait()
+		}}
+		for range 2 {
+			for _, spelling := range spellings {
+				send(t, transport, spelling)
+			}
+		}
+		require.Len(t, made, 1, spellings)
+	}
+}
+
+// A key that needs no change costs no memory, with a port or without.
+func TestHostKeyAllocatesNothing(t *testing.T) {
+	countsAllocations(t)
+	for _, host := range []string{"example.com", "example.com:8080", "example.com:080", "[::1]", "[::1]:8080", "[fe80::1]:80", "example.com."} {
+		req := &http.Request{URL: &url.URL{Scheme: "http", Host: host}}
+		require.Zero(t, testing.AllocsPerRun(100, func() { _ = HostKey(req) }), host)
 	}
 }
 
@@ -121,8 +182,8 @@ func TestKeysAreBounded(t *testing.T) {
 	require.Equal(t, 8, chained(transport))
 }
 
-// kept reports whether a key has an entry, without using it.
-func kept(t *Transport, key string) bool {
+// keptKeys reports whether a key has an entry, without using it.
+func keptKeys(t *Transport, key string) bool {
 	return slices.ContainsFunc(t.keys.ring, func(e *entry) bool { return e.key == key })
 }
 
@@ -219,17 +280,17 @@ func TestMeasuredSkewAndRoom(t *testing.T) {
 			resp.TLS = tlsState
 			return resp, err
 		}),
-		Prepare: func(_ *http.Request, p Prep) error { seen = append(seen, p.Skew); return nil },
+		Prepare: func(_ *http.Request, p PrepareInfo) error { seen = append(seen, p.Skew); return nil },
 	}
 	for i := range 3 {
 		send(t, transport, fmt.Sprintf("https://wrong%d", i))
 	}
 	for i := range 10 {
 		send(t, transport, fmt.Sprintf("https://right%d", i))
-		require.True(t, kept(transport, fmt.Sprintf("right%d", i)), "the last one made room")
+		require.True(t, keptKeys(transport, fmt.Sprintf("right%d", i)), "the last one made room")
 	}
 	for i := range 3 {
-		require.True(t, kept(transport, fmt.Sprintf("wrong%d", i)), "what was learnt of its clock is kept")
+		require.True(t, keptKeys(transport, fmt.Sprintf("wrong%d", i)), "what was learnt of its clock is keptKeys")
 	}
 	send(t, transport, "https://wrong3")
 	send(t, transport, "https://wrong4") // no room: it shares what has no clock
@@ -249,6 +310,61 @@ func TestPerKeyIsNotAskedInVain(t *testing.T) {
 		}
 	}
 	require.Equal(t, map[string]int{"sick0": 1, "sick1": 1, "": 1}, asked)
+}
+
+// A quota that can't say whether it is full may be spent, so it is kept.
+func TestQuotaThatDoesNotTellIsKept(t *testing.T) {
+	made := map[string]int{}
+	transport := &Transport{Base: script(status(200)), MaxKeys: 2, PerKey: func(key string) *Strategy {
+		made[key]++
+		s := Standard()
+		s.Quota = struct{ Quota }{NewBucket(500)}
+		return s
+	}}
+	for i := range 10 {
+		send(t, transport, "http://first")
+		send(t, transport, fmt.Sprintf("http://other%d", i))
+	}
+	require.Equal(t, map[string]int{"first": 1, "other0": 1, "": 1}, made)
+}
+
+// MaxKeys holds also if new keys come at once.
+func TestNewKeysAtOnceAreBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var mu sync.Mutex
+		made := map[string]int{}
+		transport := &Transport{Base: script(status(200)), MaxKeys: 1, PerKey: func(key string) *Strategy {
+			time.Sleep(time.Second) // so that both find room
+			mu.Lock()
+			defer mu.Unlock()
+			made[key]++
+			return Standard()
+		}}
+		var wg sync.WaitGroup
+		for _, host := range []string{"a", "b"} {
+			wg.Go(func() { send(t, transport, "http://"+host) })
+		}
+		wg.Wait()
+		require.Equal(t, map[string]int{"a": 1, "b": 1, "": 1}, made)
+	})
+}
+
+// With one Strategy for all, a key is nothing but a clock, and makes room for
+// another whatever the quota has left.
+func TestKeysOfOneStrategyMakeRoom(t *testing.T) {
+	s := noWaitWithQuota()
+	require.True(t, s.Quota.Take(100))
+	var keys []string
+	transport := &Transport{
+		Base: script(status(200)), Strategy: s, MaxKeys: 2,
+		Prepare: func(*http.Request, PrepareInfo) error { return nil },
+		Observe: func(e Event) { keys = append(keys, e.Key) },
+	}
+	want := []string{"host0", "host1", "host2", "host3", "host4"}
+	for _, host := range want {
+		send(t, transport, "http://"+host)
+	}
+	require.Equal(t, want, keys)
 }
 
 func noWaitWithQuota() *Strategy {
@@ -301,7 +417,7 @@ func TestKeysHaveOneEntry(t *testing.T) {
 
 // Ten thousand invented hosts at the default bound: the sick host keeps its
 // empty quota, the flood has what the table has room for and one quota more,
-// and what is kept of it all stays small.
+// and what is keptKeys of it all stays small.
 func TestFloodOfHostsAtTheDefaultBound(t *testing.T) {
 	const hosts = 10_000
 	attempts := 0
@@ -371,6 +487,86 @@ func TestThrottledHostIsNotForgotten(t *testing.T) {
 		}
 		require.NotSame(t, e, transport.entryOf(hostRequest(t, "throttling")), "or a few such hosts would take all the room for ever")
 	})
+}
+
+// A host whose limiter has a queue is remembered, however long ago the throttle
+// was: the requests in the queue would compete with a new limiter's.
+func TestHostWithAQueueIsNotForgotten(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		made := map[string]int{}
+		throttling := true
+		transport := &Transport{
+			MaxKeys: 2,
+			PerKey: func(key string) *Strategy {
+				made[key]++
+				s := Adaptive()
+				s.MaxAttempts = 1
+				return s
+			},
+			Base: roundTripFunc(func(req *http.Request) (*http.Response, error) {
+				if throttling {
+					return status(429)(req)
+				}
+				if req.URL.Host == "slow" {
+					time.Sleep(time.Hour)
+				}
+				return status(200)(req)
+			}),
+		}
+		ask := func(host string) {
+			_, err := transport.RoundTrip(hostRequest(t, host))
+			assert.NoError(t, err)
+		}
+		ask("slow")
+		throttling = false
+		var wg sync.WaitGroup
+		for range 300 { // at one in two seconds
+			wg.Go(func() { ask("slow") })
+		}
+		time.Sleep(throttleMemory + time.Second)
+		for i := range 20 {
+			ask(fmt.Sprint("well", i))
+		}
+		ask("slow")
+		wg.Wait()
+		require.Equal(t, 1, made["slow"])
+	})
+}
+
+// A host in use is dropped for others that come once much less often than these.
+func TestBusyHostIsKept(t *testing.T) {
+	const rounds = 400
+	made := map[string]int{}
+	transport := &Transport{Base: script(status(200)), MaxKeys: 8, PerKey: func(key string) *Strategy {
+		made[key]++
+		return Standard()
+	}}
+	for i := range rounds {
+		send(t, transport, "http://busy")
+		send(t, transport, fmt.Sprintf("http://once%d", i))
+	}
+	require.Less(t, made["busy"], rounds/16, "the others are kept for eight rounds")
+	require.Len(t, made, rounds+1)
+}
+
+// A key may be a piece of a long text, which is not kept.
+func TestKeyDoesNotKeepWhatItWasCutFrom(t *testing.T) {
+	const keys, long = 64, 1 << 20
+	n := 0
+	transport := &Transport{Base: script(status(200)), Key: func(*http.Request) string {
+		n++
+		return strings.Repeat(fmt.Sprintf("%08d", n), long/8)[:8]
+	}}
+	var before, after runtime.MemStats
+	runtime.GC()
+	runtime.ReadMemStats(&before)
+	for range keys {
+		send(t, transport, "http://example.com")
+	}
+	runtime.GC()
+	runtime.ReadMemStats(&after)
+	require.Less(t, int64(after.HeapAlloc)-int64(before.HeapAlloc), int64(keys*long/2))
+	runtime.KeepAlive(transport)
 }
 
 // What is kept is bounded in bytes as well: a host may be as long as whoever

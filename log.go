@@ -7,6 +7,7 @@ import (
 	"io"
 	"log/slog"
 	"net"
+	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -36,7 +37,7 @@ func LogTo(l *slog.Logger) func(Event) {
 		}
 		attrs := logAttrs(e)
 		if level == slog.LevelWarn {
-			unseen, again := warnings.again(warning{e.Request.URL.Host, e.Reason}, time.Now())
+			unseen, again := warnings.again(warning{hostOf(e), e.Reason}, time.Now())
 			if again {
 				level = slog.LevelDebug
 			} else if unseen > 0 {
@@ -86,6 +87,7 @@ func (s *sampler) again(w warning, now time.Time) (unseen int, again bool) {
 	case len(s.last) == maxWarnings:
 		clear(s.last)
 	}
+	w.host = strings.Clone(w.host) // the URL that it is a piece of may be long
 	s.last[w] = &seen{at: now}
 	return unseen, false
 }
@@ -107,10 +109,17 @@ func logLine(e Event) (slog.Level, string) {
 	}
 }
 
+// hostOf is the host that the request is sent to, up to the length of the
+// longest key: a URL may hold anything.
+func hostOf(e Event) string {
+	host := e.Request.URL.Host
+	return host[:min(len(host), longestKey)]
+}
+
 func logAttrs(e Event) []slog.Attr {
 	attrs := append(make([]slog.Attr, 0, 12),
 		slog.String("method", e.Request.Method),
-		slog.String("host", e.Request.URL.Host),
+		slog.String("host", hostOf(e)),
 		slog.Int("attempt", e.Attempt))
 	text := func(name, value string) {
 		if value != "" {
@@ -135,7 +144,7 @@ func logAttrs(e Event) []slog.Attr {
 	}
 	duration("wait", e.Wait)
 	text("wait_from", e.WaitFrom)
-	duration("admit_wait", e.AdmitWait)
+	duration("limiter_wait", e.LimiterWait)
 	duration("elapsed", e.Elapsed)
 	return attrs
 }

@@ -177,7 +177,7 @@ func newModelScript(seed uint64, file string) *modelScript {
 	jitter := rand.New(rand.NewPCG(seed, 2))
 	newStrategy := func(string) *Strategy {
 		p := s.mode.Strategy()
-		p.MaxAttempts, p.Quota, p.MaxAdmitWait = s.max, s.ledger, maxAdmit
+		p.MaxAttempts, p.Quota, p.MaxLimiterWait = s.max, s.ledger, maxAdmit
 		p.Rand = func() float64 {
 			s.mu.Lock()
 			defer s.mu.Unlock()
@@ -434,7 +434,7 @@ func (r *modelRequest) run() {
 	r.returned, r.ended = time.Now(), ctx.Err() != nil
 	close(r.back)
 	if r.traced {
-		if trips := trace.Trips(); len(trips) == 1 {
+		if trips := trace.Requests(); len(trips) == 1 {
 			r.events = trips[0]
 		}
 	}
@@ -575,7 +575,7 @@ func (s *modelSource) Close() error {
 }
 
 // prepareRequest is Transport.Prepare.
-func (s *modelScript) prepareRequest(req *http.Request, p Prep) error {
+func (s *modelScript) prepareRequest(req *http.Request, p PrepareInfo) error {
 	r := modelRequestOf(req)
 	r.prepared = append(r.prepared, time.Now())
 	if p.Number != len(r.prepared) {
@@ -1118,7 +1118,7 @@ func (s *modelScript) check(tally modelTally) {
 		s.wrongs = append(s.wrongs, fmt.Sprintf("the bucket has %d tokens, not %d", have, want))
 	}
 	for _, p := range s.strategies {
-		if l := p.Limiter; l != nil && (l.waiting != 0 || l.head != nil || l.tail != nil || l.tokens < 0 || l.tokens > max(l.burst, 0)) {
+		if l := p.Limiter; l != nil && (l.retries != queue{} || l.firsts != queue{} || l.tokens < 0 || l.tokens > max(l.burst, 0)) {
 			s.wrongs = append(s.wrongs, fmt.Sprintf("the limiter is not at rest: %+v", l.State()))
 		}
 	}
@@ -1197,14 +1197,14 @@ func (r *modelRequest) justified(e Event) bool {
 	switch e.Reason {
 	case 0:
 		return d.err == nil && d.fault.class == Success && r.err == nil
-	case AttemptsSpent:
+	case AttemptsExhausted:
 		return len(r.deliveries) == r.max
-	case QuotaSpent:
+	case QuotaExhausted:
 		return r.script.small && r.script.ledger.refused.Load() > 0
 	case NotRetryable:
 		return d.err == nil && d.fault.class == Permanent || r.ended
-	case NotRepeatable: // an error may be that of the body, unless that is in memory
-		return !r.safe() && (!d.fault.proof || timedOut(e) || d.err != nil && (r.kind == bodyGetBody || d.err == d.bodyErr))
+	case NotIdempotent: // an error may be that of the body, unless that is in memory
+		return !r.safe() && (!d.fault.proof || timedOut(e) || d.err != nil && (r.kind == bodyGetBody || r.kind == bodyFails || d.err == d.bodyErr))
 	case BodyNotReplayable:
 		return r.wrapped() && (r.ended || r.unreplayable())
 	case WaitOverCap:
@@ -1240,6 +1240,12 @@ func (r *modelRequest) checkResult(last Event) {
 		r.wrong("neither or both of a response and an error")
 	}
 	if last.Sent.IsZero() {
+		if r.resp != nil { // that a retry was to follow
+			if r.resp.StatusCode != last.Status || last.Reason == Cancelled || last.Reason == PrepareFailed {
+				r.wrong("another response than the last event tells of")
+			}
+			return
+		}
 		var e *Error
 		if !errors.As(r.err, &e) || e.Reason != last.Reason || e.Attempts != len(r.deliveries) {
 			r.wrong("the error does not tell why the request ended")
@@ -1272,7 +1278,7 @@ func (r *modelRequest) checkTime() {
 		}
 	}
 	for i, d := range r.deliveries[:max(len(r.deliveries)-1, 0)] {
-		next, wait, admit := r.deliveries[i+1].began, r.events[i].Wait, r.events[i+1].AdmitWait
+		next, wait, admit := r.deliveries[i+1].began, r.events[i].Wait, r.events[i+1].LimiterWait
 		if len(r.prepared) > 0 {
 			next = r.prepared[i+1]
 		}

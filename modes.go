@@ -71,15 +71,15 @@ func Adaptive2026DynamoDB() *Strategy { return limited(Standard2026DynamoDB()) }
 const (
 	maxBackoff    = 20 * time.Second // the same page, and that of Java 2.x
 	quotaCapacity = 500              // likewise
-	maxServerWait = 60 * time.Second // see Strategy.MaxWait
+	maxServerWait = 60 * time.Second // see Strategy.MaxRetryAfter
 )
 
 // mode is what our own modes have in common.
 func mode(attempts, cost, throttleCost int, backoff, throttleBackoff Backoff) *Strategy {
 	return &Strategy{
 		MaxAttempts:     attempts,
-		MaxWait:         maxServerWait,
-		Waits:           slices.Clone(standardWaits),
+		MaxRetryAfter:   maxServerWait,
+		Hints:           slices.Clone(standardWaits),
 		Backoff:         backoff,
 		ThrottleBackoff: throttleBackoff,
 		Quota:           NewBucket(quotaCapacity),

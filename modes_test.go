@@ -37,8 +37,8 @@ func TestModes(t *testing.T) {
 		require.Equal(t, tt.throttleCost, s.ThrottleCost)
 		require.Equal(t, tt.limiter, s.Limiter != nil)
 		require.Equal(t, 500, s.tokens())
-		require.Equal(t, time.Minute, s.MaxWait)
-		require.False(t, s.RepeatAll)
+		require.Equal(t, time.Minute, s.MaxRetryAfter)
+		require.False(t, s.RetryNonIdempotent)
 		require.NotSame(t, s.Quota, tt.mode.Strategy().Quota, "each its own state")
 
 		require.Equal(t, tt.name, tt.mode.String())

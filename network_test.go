@@ -100,7 +100,7 @@ func TestAttemptTimeoutOverABlockedSource(t *testing.T) {
 				select {
 				case err := <-ended:
 					require.ErrorAs(t, err, new(*AttemptTimeoutError))
-					require.ErrorIs(t, err, map[string]Reason{"PUT": BodyNotReplayable, "POST": NotRepeatable}[method])
+					require.ErrorIs(t, err, map[string]error{"PUT": ErrBodyNotReplayable, "POST": ErrNotIdempotent}[method])
 				case <-time.After(patience):
 					t.Fatal("RoundTrip hangs")
 				}
@@ -215,8 +215,8 @@ func TestNameThatDoesNotExist(t *testing.T) {
 		attempts int
 		reason   Reason
 	}{
-		{3, 1, NotRetryable},  // NXDOMAIN
-		{2, 3, AttemptsSpent}, // SERVFAIL
+		{3, 1, NotRetryable},      // NXDOMAIN
+		{2, 3, AttemptsExhausted}, // SERVFAIL
 	} {
 		t.Run(fmt.Sprint("rcode ", tt.rcode), func(t *testing.T) {
 			resolver := &net.Resolver{PreferGo: true, Dial: func(context.Context, string, string) (net.Conn, error) {

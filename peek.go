@@ -28,11 +28,12 @@ const (
 // Whoever reads the peekedBody gets every byte, also those of a Read that was
 // still waiting for the network when the peek ran out of time.
 type peekedBody struct {
-	src  io.ReadCloser
-	stop atomic.Bool
-	done chan struct{} // closed when the goroutine is through; it owns buf and err until then
-	buf  []byte
-	err  error // why there is nothing more after buf, or nil
+	src    io.ReadCloser
+	stop   atomic.Bool
+	closed atomic.Bool
+	done   chan struct{} // closed when the goroutine is through; it owns buf and err until then
+	buf    []byte
+	err    error // why there is nothing more after buf, or nil
 }
 
 // bodyPanic carries a panic of the body's Read to whoever reads the body.
@@ -96,7 +97,12 @@ func (p *peekedBody) through() bool {
 }
 
 func (p *peekedBody) Read(b []byte) (int, error) {
-	<-p.done
+	if !p.closed.Load() { // or the source may never be through
+		<-p.done
+	}
+	if p.closed.Load() {
+		return 0, http.ErrBodyReadAfterClose
+	}
 	if len(p.buf) > 0 {
 		n := copy(b, p.buf)
 		p.buf = p.buf[n:]
@@ -114,6 +120,9 @@ func (p *peekedBody) Read(b []byte) (int, error) {
 // Close closes the body, which also ends a Read that is still under way.
 func (p *peekedBody) Close() error {
 	p.stop.Store(true)
+	if p.closed.Swap(true) {
+		return nil
+	}
 	return p.src.Close()
 }
 
@@ -141,7 +150,8 @@ func readError(a *Attempt) {
 func readBody(a *Attempt, within time.Duration) {
 	a.Body = []byte{}
 	resp := a.Response
-	if a.Request.Method == http.MethodHead || resp.Body == nil || resp.Body == http.NoBody {
+	if a.Request.Method == http.MethodHead || resp.Body == nil || resp.Body == http.NoBody ||
+		resp.StatusCode == http.StatusSwitchingProtocols { // whose body is the connection
 		return
 	}
 	p := peek(resp)

@@ -84,7 +84,7 @@ func TestPeekLeavesTheBodyWhole(t *testing.T) {
 			require.NoError(t, err)
 			require.True(t, string(body) == tt.body, tt.name)
 			require.NoError(t, resp.Body.Close())
-			require.Equal(t, tt.class, trace.Trips()[0][0].Class, tt.name)
+			require.Equal(t, tt.class, trace.Requests()[0][0].Class, tt.name)
 		}
 	}
 }
@@ -121,7 +121,7 @@ func TestPeekOfASlowBody(t *testing.T) {
 		resp, err := transport.RoundTrip(newRequest(t, "GET", nil).WithContext(ctx))
 		require.NoError(t, err)
 		require.Equal(t, peekTime, time.Since(start))
-		require.Equal(t, Permanent, trace.Trips()[0][0].Class, "the status decides")
+		require.Equal(t, Permanent, trace.Requests()[0][0].Class, "the status decides")
 		body, err := io.ReadAll(resp.Body)
 		require.NoError(t, err)
 		require.Equal(t, `{"__type":"ThrottlingException"}`, string(body))
@@ -141,6 +141,36 @@ func TestPeekEndsWithTheContext(t *testing.T) {
 		require.NoError(t, resp.Body.Close(), "closing ends the reading that is still under way")
 		require.NoError(t, r.Close())
 	})
+}
+
+// An error in the middle of a body that was looked into reaches the caller,
+// also if the body would tell it only once.
+func TestErrorDuringALookReachesTheCaller(t *testing.T) {
+	reads := 0
+	body := readerFunc(func(p []byte) (int, error) {
+		switch reads++; reads {
+		case 1:
+			return copy(p, `{"__type":`), nil
+		case 2:
+			return 0, io.ErrUnexpectedEOF
+		default:
+			return 0, io.EOF
+		}
+	})
+	resp, err := (&Transport{Base: respond(400, "application/json", body)}).RoundTrip(newRequest(t, "GET", nil))
+	require.NoError(t, err)
+	got, err := io.ReadAll(resp.Body)
+	require.ErrorIs(t, err, io.ErrUnexpectedEOF)
+	require.Equal(t, `{"__type":`, string(got))
+}
+
+// A body that panics does so where the caller reads it, not in a goroutine that
+// nobody can guard.
+func TestBodyThatPanicsDuringALook(t *testing.T) {
+	body := readerFunc(func([]byte) (int, error) { panic("broken") })
+	resp, err := (&Transport{Base: respond(400, "application/json", body)}).RoundTrip(newRequest(t, "GET", nil))
+	require.NoError(t, err)
+	require.PanicsWithValue(t, "broken", func() { _, _ = io.ReadAll(resp.Body) })
 }
 
 // A response that is discarded is read up to a limit, in bytes and in time,
@@ -174,6 +204,36 @@ func TestDiscard(t *testing.T) {
 		})
 	}
 }
+
+// A response that was looked into is closed when its caller closes it, and not before.
+func TestCloseAfterALook(t *testing.T) {
+	base := script(jsonError(400, "ValidationException"))
+	resp, err := (&Transport{Base: base}).RoundTrip(newRequest(t, "GET", nil))
+	require.NoError(t, err)
+	require.Equal(t, 0, base.bodies[0].closes())
+	require.NoError(t, resp.Body.Close())
+	require.Equal(t, 1, base.bodies[0].closes())
+}
+
+// A Close that waits, as over HTTP/2 for the request's body, keeps no retry.
+func TestCloseThatBlocksHoldsNoRetry(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := noWait()
+		s.Backoff = Constant{Wait: time.Second}
+		base := script(func(*http.Request) (*http.Response, error) {
+			return &http.Response{StatusCode: 503, Body: slowClose{}}, nil
+		}, status(200))
+		_, err := (&Transport{Base: base, Strategy: s}).RoundTrip(newRequest(t, "PUT", strings.NewReader("body")))
+		require.NoError(t, err)
+		require.Equal(t, milliseconds(1000), base.waits())
+		time.Sleep(time.Hour)
+	})
+}
+
+type slowClose struct{}
+
+func (slowClose) Read([]byte) (int, error) { return 0, io.EOF }
+func (slowClose) Close() error             { time.Sleep(time.Hour); return nil }
 
 type endless struct{}
 
@@ -254,4 +314,22 @@ func TestErrorBodiesAndDeadlines(t *testing.T) {
 			}
 		}
 	}
+}
+
+// A look into a slow body is part of the backoff, so a retry that is due before
+// the deadline is sent, however long the look took.
+func TestLookIntoTheBodyCountsOnceAgainstTheDeadline(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithTimeout(t.Context(), 600*time.Millisecond)
+		defer cancel()
+		s := noWait()
+		s.Backoff = Constant{Wait: 500 * time.Millisecond}
+		base := script(func(req *http.Request) (*http.Response, error) {
+			return respond(503, "application/json", stalled())(req)
+		}, status(200))
+		resp, err := get(ctx, &Transport{Base: base, Strategy: s})
+		require.NoError(t, err)
+		require.Equal(t, 200, resp.StatusCode)
+		require.Equal(t, milliseconds(500), base.waits())
+	})
 }

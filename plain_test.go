@@ -65,7 +65,7 @@ func TestKeyIsAskedOnce(t *testing.T) {
 func TestContextOfARetryOnTheSide(t *testing.T) {
 	inner := &Transport{Base: script(status(200))}
 	var side sync.WaitGroup
-	transport := &Transport{Base: script(status(503), status(503), status(200)), Strategy: noWait(), Prepare: func(req *http.Request, _ Prep) error {
+	transport := &Transport{Base: script(status(503), status(503), status(200)), Strategy: noWait(), Prepare: func(req *http.Request, _ PrepareInfo) error {
 		ctx := context.WithoutCancel(req.Context())
 		side.Go(func() { _, _ = get(ctx, inner) })
 		return nil

@@ -115,7 +115,7 @@ func TestPrepareAndTheBody(t *testing.T) {
 									req.GetBody = func() (io.ReadCloser, error) { return opaque(content), nil }
 								}
 								transport := &Transport{Base: base, Strategy: noWait(), ReplayBuffer: 1000,
-									Prepare: func(req *http.Request, _ Prep) error { return prepare(req) }}
+									Prepare: func(req *http.Request, _ PrepareInfo) error { return prepare(req) }}
 								resp, err := transport.RoundTrip(req.WithContext(WithMaxAttempts(req.Context(), attempts)))
 								require.NoError(t, err)
 								require.Equal(t, 200, resp.StatusCode)

@@ -11,16 +11,16 @@ import (
 )
 
 // The presets in this file do what the SDK or page they are named after does,
-// the repeating of every request whatever its method included (RepeatAll): an
+// the repeating of every request whatever its method included (RetryNonIdempotent): an
 // SDK knows its operations (FixedInterval is no SDK's). Two things they don't take over: the caller's
-// deadline still holds, and MaxWait is that of our modes.
+// deadline still holds, and MaxRetryAfter is that of our modes.
 
 // AdaptiveV1 returns a new strategy like the adaptive mode of the AWS SDK for
 // Java before 2.26 (RetryMode.ADAPTIVE): as its standard mode, with a limiter
 // that lives no longer than one request (NewRequestLimiter).
 func AdaptiveV1() *Strategy {
 	s := Standard()
-	s.RepeatAll = true
+	s.RetryNonIdempotent = true
 	s.Classifiers = []Classifier{
 		// core/aws-core, AwsErrorCode, AwsStatusCode
 		OnCode(Throttled, "Throttling", "ThrottlingException", "ThrottledException",
@@ -34,7 +34,7 @@ func AdaptiveV1() *Strategy {
 		OnStatus(ClockSkewed, 401, 403),
 		OnStatus(Throttled, 429), OnStatus(Transient, 500, 502, 503, 504), anyError{},
 	}
-	s.Waits = []WaitReader{WaitHeader{Name: "Retry-After", Format: Seconds}}
+	s.Hints = []HintReader{HintHeader{Name: "Retry-After", Format: Seconds}}
 	s.Limiter = NewRequestLimiter()
 	return s
 }
@@ -46,10 +46,10 @@ func AdaptiveV1() *Strategy {
 // the general table.
 func Botocore(service string) *Strategy {
 	s := &Strategy{
-		MaxAttempts: 5,
-		RepeatAll:   true,
-		MaxWait:     maxServerWait,
-		Backoff:     FullJitter{Base: time.Second},
+		MaxAttempts:        5,
+		RetryNonIdempotent: true,
+		MaxRetryAfter:      maxServerWait,
+		Backoff:            FullJitter{Base: time.Second},
 		Classifiers: []Classifier{
 			onStatusAndCode(Throttled, 400, "Throttling", "ThrottlingException", "ThrottledException",
 				"RequestThrottledException", "ProvisionedThroughputExceededException"),
@@ -97,13 +97,13 @@ func Botocore(service string) *Strategy {
 // JavaV1Base makes the base that its client had.
 func JavaV1() *Strategy {
 	return &Strategy{
-		MaxAttempts:     4,
-		RepeatAll:       true,
-		MaxWait:         maxServerWait,
-		Backoff:         fullJitter(100 * time.Millisecond),
-		ThrottleBackoff: EqualJitter{Base: 500 * time.Millisecond, Cap: maxBackoff},
-		Quota:           NewBucket(quotaCapacity),
-		Cost:            5,
+		MaxAttempts:        4,
+		RetryNonIdempotent: true,
+		MaxRetryAfter:      maxServerWait,
+		Backoff:            fullJitter(100 * time.Millisecond),
+		ThrottleBackoff:    EqualJitter{Base: 500 * time.Millisecond, Cap: maxBackoff},
+		Quota:              NewBucket(quotaCapacity),
+		Cost:               5,
 		Classifiers: []Classifier{
 			// RetryUtils. Throttling comes first, since it decides the backoff also
 			// of a 503.
@@ -137,11 +137,11 @@ func JavaV1DynamoDB() *Strategy {
 // where that returned a negative number.
 func JavaScriptV2() *Strategy {
 	return &Strategy{
-		MaxAttempts: 4,
-		RepeatAll:   true,
-		MaxWait:     maxServerWait,
-		Backoff:     FullJitter{Base: 100 * time.Millisecond},
-		Waits:       []WaitReader{WaitHeader{Name: "Retry-After", Format: Seconds, Added: true}},
+		MaxAttempts:        4,
+		RetryNonIdempotent: true,
+		MaxRetryAfter:      maxServerWait,
+		Backoff:            FullJitter{Base: 100 * time.Millisecond},
+		Hints:              []HintReader{HintHeader{Name: "Retry-After", Format: Seconds, Additive: true}},
 		Classifiers: []Classifier{
 			OnCode(Throttled, "ProvisionedThroughputExceededException", "Throttling", "ThrottlingException",
 				"RequestLimitExceeded", "RequestThrottled", "RequestThrottledException",
@@ -173,10 +173,10 @@ func JavaScriptV2DynamoDB() *Strategy {
 // the connection, on which the page is silent, are classified as in Standard.
 func AlibabaKMS() *Strategy {
 	return &Strategy{
-		MaxAttempts: 5,
-		RepeatAll:   true,
-		MaxWait:     maxServerWait,
-		Backoff:     Exponential{Base: 200 * time.Millisecond},
+		MaxAttempts:        5,
+		RetryNonIdempotent: true,
+		MaxRetryAfter:      maxServerWait,
+		Backoff:            Exponential{Base: 200 * time.Millisecond},
 		Classifiers: []Classifier{
 			codeContains{Throttled, "Rejected.Throttling"},
 			OnCode(Throttled, "Throttling", "Throttling.User", "Throttling.Api"), // all its services: darabonba-openapi
@@ -206,7 +206,7 @@ func FixedInterval(interval, period time.Duration) *Strategy {
 	s := Standard()
 	s.MaxAttempts = 1 << 30 // the period decides
 	s.Backoff, s.ThrottleBackoff = Constant{Wait: interval, Period: period}, nil
-	s.Quota, s.Waits = nil, nil
+	s.Quota, s.Hints = nil, nil
 	return s
 }
 

@@ -57,7 +57,7 @@ func TestBotocoreTable(t *testing.T) {
 		require.Equal(t, tt.general, classOf(t, Botocore(""), tt.play), tt.service)
 	}
 	require.Nil(t, Botocore("").Quota)
-	require.True(t, Botocore("").RepeatAll)
+	require.True(t, Botocore("").RetryNonIdempotent)
 }
 
 // DynamoDB's answers carry a checksum.
@@ -209,7 +209,7 @@ func TestS3Errors(t *testing.T) {
 			body, err := io.ReadAll(resp.Body)
 			require.NoError(t, err)
 			require.Equal(t, tt.body, string(body), "the caller still reads it")
-			require.Equal(t, tt.want, trace.Trips()[0][0].Class, tt.name)
+			require.Equal(t, tt.want, trace.Requests()[0][0].Class, tt.name)
 		}
 	}
 }
@@ -237,7 +237,7 @@ func TestConcurrentSkew(t *testing.T) {
 		})
 		var mu sync.Mutex
 		attempts := 0
-		transport := &Transport{Base: base, Prepare: func(req *http.Request, p Prep) error {
+		transport := &Transport{Base: base, Prepare: func(req *http.Request, p PrepareInfo) error {
 			mu.Lock()
 			attempts++
 			mu.Unlock()
@@ -331,7 +331,7 @@ func TestJavaV1Base(t *testing.T) {
 		require.NoError(t, fetch("GET"))
 		start := time.Now()
 		err := fetch("POST") // a GET would be replayed on a new connection
-		var timeout net.Error
+		var timeout interface{ Timeout() bool }
 		require.ErrorAs(t, err, &timeout)
 		require.True(t, timeout.Timeout())
 		require.Equal(t, 50*time.Second, time.Since(start))

@@ -24,7 +24,7 @@ func ways(base http.RoundTripper) map[string]*Transport {
 	all := transports(base)
 	all["observed"] = &Transport{Base: base, Observe: func(Event) {}}
 	all["adaptive"] = &Transport{Base: base, Strategy: Adaptive()}
-	all["adding"] = &Transport{Base: base, AttemptTimeout: time.Minute, Prepare: func(req *http.Request, _ Prep) error {
+	all["adding"] = &Transport{Base: base, AttemptTimeout: time.Minute, Prepare: func(req *http.Request, _ PrepareInfo) error {
 		for _, header := range []http.Header{req.Header, http.Header(req.Form), http.Header(req.PostForm)} {
 			if header != nil {
 				header.Add("Spare", "more")
@@ -110,7 +110,7 @@ func TestRequestIsNotModified(t *testing.T) {
 			}
 		})
 		all := transports(base)
-		all["adding"] = &Transport{Base: base, AttemptTimeout: time.Minute, Prepare: func(req *http.Request, _ Prep) error {
+		all["adding"] = &Transport{Base: base, AttemptTimeout: time.Minute, Prepare: func(req *http.Request, _ PrepareInfo) error {
 			req.Header.Add("Added", "by Prepare")
 			req.URL.RawQuery, req.Host, req.Form = "added=1", "added.example", map[string][]string{"a": nil}
 			return nil

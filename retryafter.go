@@ -18,37 +18,37 @@ type Hint struct {
 	// From names where the hint was read, such as "Retry-After". It must come
 	// from the program, never from the server: events and logs show it.
 	From string
-	// Within, unless 0, is how far the hint may go beyond our own backoff. A
+	// MaxExcess, unless 0, is how far the hint may go beyond our own backoff. A
 	// longer one is cut to that, while a hint without this bound that exceeds
-	// Strategy.MaxWait ends the request.
-	Within time.Duration
-	// Added tells that the wait comes on top of our own backoff; otherwise the
+	// Strategy.MaxRetryAfter ends the request.
+	MaxExcess time.Duration
+	// Additive tells that the wait comes on top of our own backoff; otherwise the
 	// longer of the two is waited.
-	Added bool
+	Additive bool
 }
 
-// A WaitReader reads a Hint from an attempt that got a response; ok is false
-// if there is none or it makes no sense. ReadWait is called from many
+// A HintReader reads a Hint from an attempt that got a response; ok is false
+// if there is none or it makes no sense. ReadHint is called from many
 // goroutines at once.
-type WaitReader interface {
-	ReadWait(Attempt) (h Hint, ok bool)
+type HintReader interface {
+	ReadHint(Attempt) (h Hint, ok bool)
 }
 
-// WaitReaderFunc makes a WaitReader of a function.
-type WaitReaderFunc func(Attempt) (h Hint, ok bool)
+// HintReaderFunc makes a HintReader of a function.
+type HintReaderFunc func(Attempt) (h Hint, ok bool)
 
-// ReadWait calls f.
-func (f WaitReaderFunc) ReadWait(a Attempt) (Hint, bool) { return f(a) }
+// ReadHint calls f.
+func (f HintReaderFunc) ReadHint(a Attempt) (Hint, bool) { return f(a) }
 
-// WaitFormat is how a header writes a wait.
-type WaitFormat uint8
+// HintFormat is how a header writes a wait.
+type HintFormat uint8
 
 const (
 	// SecondsOrDate is RFC 9110's Retry-After: whole seconds or an HTTP date in
 	// any of its three forms; here also seconds with a fraction, as some
 	// services send. A date counts from the response's own Date if it has one,
 	// so that a wrong clock on either side does no harm.
-	SecondsOrDate WaitFormat = iota
+	SecondsOrDate HintFormat = iota
 	// Milliseconds may have a fraction.
 	Milliseconds
 	// WholeMilliseconds are nothing but ASCII digits.
@@ -63,37 +63,37 @@ const (
 var waitFormatNames = [...]string{"seconds or date", "milliseconds", "whole milliseconds", "seconds", "seconds since 1970"}
 
 // String returns the format in words.
-func (f WaitFormat) String() string { return nameOf(waitFormatNames[:], f) }
+func (f HintFormat) String() string { return nameOf(waitFormatNames[:], f) }
 
-// WaitHeader is a WaitReader for one response header. The first of several
+// HintHeader is a HintReader for one response header. The first of several
 // header lines counts. Negative values, exponents, NaN and garbage are
 // ignored; a number too large for a time.Duration is the largest one.
-type WaitHeader struct {
-	Name   string
-	Format WaitFormat
-	Within time.Duration // see Hint.Within
-	Added  bool          // see Hint.Added
+type HintHeader struct {
+	Name      string
+	Format    HintFormat
+	MaxExcess time.Duration // see Hint.MaxExcess
+	Additive  bool          // see Hint.Additive
 }
 
 // The headers that mean the same wherever they appear, the most exact first.
 // Headers that mean different things at different services are not among them.
 var (
-	amzRetryAfter = WaitHeader{ // AWS SDKs and Tools Reference Guide, "Retry behavior"
-		Name: "X-Amz-Retry-After", Format: WholeMilliseconds, Within: 5 * time.Second,
+	amzRetryAfter = HintHeader{ // AWS SDKs and Tools Reference Guide, "Retry behavior"
+		Name: "X-Amz-Retry-After", Format: WholeMilliseconds, MaxExcess: 5 * time.Second,
 	}
-	retryAfterMS   = WaitHeader{Name: "Retry-After-Ms", Format: Milliseconds}      // Azure, OpenAI, Anthropic
-	msRetryAfterMS = WaitHeader{Name: "X-Ms-Retry-After-Ms", Format: Milliseconds} // Azure
-	retryAfter     = WaitHeader{Name: "Retry-After", Format: SecondsOrDate}        // RFC 9110 10.2.3
+	retryAfterMS   = HintHeader{Name: "Retry-After-Ms", Format: Milliseconds}      // Azure, OpenAI, Anthropic
+	msRetryAfterMS = HintHeader{Name: "X-Ms-Retry-After-Ms", Format: Milliseconds} // Azure
+	retryAfter     = HintHeader{Name: "Retry-After", Format: SecondsOrDate}        // RFC 9110 10.2.3
 )
 
 // standardWaits are those of our own modes.
 var (
-	standardWaits   = []WaitReader{amzRetryAfter, retryAfterMS, msRetryAfterMS, retryAfter}
+	standardWaits   = []HintReader{amzRetryAfter, retryAfterMS, msRetryAfterMS, retryAfter}
 	standardReaders = withHeaders(standardWaits)
 )
 
-// ReadWait reads the header.
-func (w WaitHeader) ReadWait(a Attempt) (Hint, bool) {
+// ReadHint reads the header.
+func (w HintHeader) ReadHint(a Attempt) (Hint, bool) {
 	value := a.Response.Header.Get(w.Name)
 	if value == "" {
 		return Hint{}, false
@@ -120,30 +120,30 @@ func (w WaitHeader) ReadWait(a Attempt) (Hint, bool) {
 			wait, ok = parseDate(value, a)
 		}
 	}
-	return Hint{Wait: wait, From: w.Name, Within: w.Within, Added: w.Added}, ok
+	return Hint{Wait: wait, From: w.Name, MaxExcess: w.MaxExcess, Additive: w.Additive}, ok
 }
 
-// A headerReader is a WaitReader that need not be asked if the response lacks
+// A headerReader is a HintReader that need not be asked if the response lacks
 // its header, unless that is "": most responses have none of those headers.
 type headerReader struct {
 	header string
-	WaitReader
+	HintReader
 }
 
 // headerReaders finds out which headers the readers read. Those of our own modes
 // are shared, or they would be half of what an idle host takes.
-func headerReaders(readers []WaitReader) []headerReader {
+func headerReaders(readers []HintReader) []headerReader {
 	if slices.Equal(readers, standardWaits) {
 		return standardReaders
 	}
 	return withHeaders(readers)
 }
 
-func withHeaders(readers []WaitReader) []headerReader {
+func withHeaders(readers []HintReader) []headerReader {
 	known := make([]headerReader, len(readers))
 	for i, reader := range readers {
-		known[i].WaitReader = reader
-		if w, ok := reader.(WaitHeader); ok {
+		known[i].HintReader = reader
+		if w, ok := reader.(HintHeader); ok {
 			known[i].header = http.CanonicalHeaderKey(w.Name)
 		}
 	}
@@ -160,22 +160,22 @@ func headerValue(h http.Header, name string) string {
 }
 
 // String returns, for example, "Retry-After (seconds or date)".
-func (w WaitHeader) String() string {
-	if w.Within > 0 {
-		return fmt.Sprintf("%s (%v, at most %v above the backoff)", w.Name, w.Format, w.Within)
+func (w HintHeader) String() string {
+	if w.MaxExcess > 0 {
+		return fmt.Sprintf("%s (%v, at most %v above the backoff)", w.Name, w.Format, w.MaxExcess)
 	}
-	if w.Added {
+	if w.Additive {
 		return fmt.Sprintf("%s (%v, added to the backoff)", w.Name, w.Format)
 	}
 	return fmt.Sprintf("%s (%v)", w.Name, w.Format)
 }
 
-func (w WaitHeader) check() error {
+func (w HintHeader) check() error {
 	switch {
 	case w.Name == "":
 		return fmt.Errorf("has no header name")
-	case w.Within < 0:
-		return fmt.Errorf("has a Within of %v, which is negative: use 0 for no bound", w.Within)
+	case w.MaxExcess < 0:
+		return fmt.Errorf("has a MaxExcess of %v, which is negative: use 0 for no bound", w.MaxExcess)
 	case int(w.Format) >= len(waitFormatNames):
 		return fmt.Errorf("has the format %v, which does not exist", w.Format)
 	}

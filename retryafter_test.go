@@ -13,9 +13,9 @@ import (
 func TestWaitHeaders(t *testing.T) {
 	now := time.Date(2026, 10, 21, 7, 27, 50, 0, time.UTC)
 	const never = -1
-	epoch := WaitHeader{Name: "X-RateLimit-Reset", Format: EpochSeconds}
+	epoch := HintHeader{Name: "X-RateLimit-Reset", Format: EpochSeconds}
 	tests := []struct {
-		reader WaitHeader
+		reader HintHeader
 		value  string
 		date   string
 		want   time.Duration
@@ -68,7 +68,7 @@ func TestWaitHeaders(t *testing.T) {
 		resp := &http.Response{Header: http.Header{}}
 		resp.Header.Set(tt.reader.Name, tt.value)
 		resp.Header.Set("Date", tt.date)
-		h, ok := tt.reader.ReadWait(Attempt{Response: resp, Done: now})
+		h, ok := tt.reader.ReadHint(Attempt{Response: resp, Done: now})
 		require.Equal(t, tt.want != never, ok, "%s: %q", tt.reader.Name, tt.value)
 		if ok {
 			require.Equal(t, tt.want, h.Wait, "%s: %q", tt.reader.Name, tt.value)
@@ -83,9 +83,9 @@ func FuzzWaitHeaders(f *testing.F) {
 		f.Add(seed, seed)
 	}
 	f.Fuzz(func(t *testing.T, value, date string) {
-		for _, reader := range append(Standard().Waits, WaitHeader{Name: "X-Reset", Format: EpochSeconds}) {
-			resp := &http.Response{Header: http.Header{reader.(WaitHeader).Name: {value}, "Date": {date}}}
-			if h, ok := reader.ReadWait(Attempt{Response: resp, Done: time.Now()}); ok && h.Wait < 0 {
+		for _, reader := range append(Standard().Hints, HintHeader{Name: "X-Reset", Format: EpochSeconds}) {
+			resp := &http.Response{Header: http.Header{reader.(HintHeader).Name: {value}, "Date": {date}}}
+			if h, ok := reader.ReadHint(Attempt{Response: resp, Done: time.Now()}); ok && h.Wait < 0 {
 				t.Fatalf("%v makes a negative wait of %q: %v", reader, value, h.Wait)
 			}
 		}
@@ -115,6 +115,24 @@ func TestFirstOfSeveralRetryAfters(t *testing.T) {
 			_, err := get(t.Context(), &Transport{Base: base, Strategy: longest(Standard())})
 			require.NoError(t, err)
 			require.Equal(t, tt.want, base.waits(), tt.lines)
+		})
+	}
+}
+
+// A header that a user names is read in any spelling, and may come on top of
+// the backoff.
+func TestWaitHeaderOfTheUsersOwn(t *testing.T) {
+	for reader, want := range map[HintHeader]time.Duration{
+		{Name: "x-wait", Format: Seconds}:                 7 * time.Second,
+		{Name: "X-WAIT", Format: Seconds, Additive: true}: 7*time.Second + 100*time.Millisecond,
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			s := longest(Standard())
+			s.Hints = []HintReader{reader}
+			base := script(status(503, "X-Wait: 7"), status(200))
+			_, err := get(t.Context(), &Transport{Base: base, Strategy: s})
+			require.NoError(t, err)
+			require.Equal(t, []time.Duration{want}, base.waits())
 		})
 	}
 }

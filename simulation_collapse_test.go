@@ -51,7 +51,7 @@ func TestSimulatedCollapse(t *testing.T) {
 			if raceEnabled {
 				t.Skip("ten runs, each ten times as slow, of what the modes' runs do too")
 			}
-			want := history{}
+			want := loadHistory{}
 			for _, row := range publishedRows(t, "brooker_collapse.csv", "run_name", map[string]bool{tt.name: true}) {
 				for _, what := range happenings {
 					want.add(what, row.number(t, "t"), row.number(t, what))
@@ -114,8 +114,8 @@ func ramp(at float64) float64 { return 80 - 1.6*math.Abs(at-25) }
 // runs of 80 seconds. Without quota and backoff one run in five recovers from
 // the spike by luck: two of the table's ten, and so the first seed is one from
 // which on it is two of ten here, too.
-func simulateCollapse(t *testing.T, runs int, strategy func() *Strategy, rate func(at float64) float64) history {
-	h := history{}
+func simulateCollapse(t *testing.T, runs int, strategy func() *Strategy, rate func(at float64) float64) loadHistory {
+	h := loadHistory{}
 	const firstSeed = 5
 	for seed := range uint64(runs) {
 		synctest.Test(t, func(t *testing.T) {
@@ -206,8 +206,8 @@ func (s *congestedServer) chance() float64 {
 	return s.rng.Float64()
 }
 
-// A history holds how often something happened in each second.
-type history map[happening]float64
+// A loadHistory holds how often something happened in each second.
+type loadHistory map[happening]float64
 
 type happening struct {
 	what   string
@@ -216,10 +216,10 @@ type happening struct {
 
 var happenings = [...]string{"starts", "successes", "retries", "timeouts"}
 
-func (h history) add(what string, at, n float64) { h[happening{what, int(at)}] += n }
+func (h loadHistory) add(what string, at, n float64) { h[happening{what, int(at)}] += n }
 
 // rate is the mean per second between two times.
-func (h history) rate(what string, from, to int) float64 {
+func (h loadHistory) rate(what string, from, to int) float64 {
 	var sum float64
 	for second := from; second < to; second++ {
 		sum += h[happening{what, second}]

@@ -67,7 +67,7 @@ func TestSkewedPostWasNotProcessed(t *testing.T) {
 			}
 		}
 		base := script(ahead(403, "X-Amzn-Errortype: RequestTimeTooSkewed"), ahead(200))
-		transport := &Transport{Base: base, Prepare: func(*http.Request, Prep) error { return nil }}
+		transport := &Transport{Base: base, Prepare: func(*http.Request, PrepareInfo) error { return nil }}
 		resp, err := transport.RoundTrip(newRequest(t, "POST", nil))
 		require.NoError(t, err)
 		require.Equal(t, 200, resp.StatusCode)

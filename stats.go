@@ -7,8 +7,7 @@ import (
 	"time"
 )
 
-// Stats is what has happened since the first call of Transport.Stats, Keys or
-// Vars.
+// Stats is what has happened to the requests of a Transport, if it has KeepStats.
 type Stats struct {
 	// Requests is how many have ended.
 	Requests int64
@@ -39,18 +38,15 @@ type KeyStats struct {
 	Skew time.Duration
 }
 
-// Stats returns the sums over all keys, also of those since forgotten. The
-// first call switches the counting on, here and in Keys and Vars: without it a
-// request that succeeds at once writes to no memory that others read. All three
-// may be called at any time and stop no request.
+// Stats returns the sums over all keys, also of those since forgotten. It may be
+// called at any time and stops no request. Without KeepStats they are zero.
 func (t *Transport) Stats() Stats {
-	t.counting.Store(true)
 	return t.total.stats()
 }
 
 // Keys iterates over the keys that are known when it is called, in no order.
+// Without KeepStats their counts are zero.
 func (t *Transport) Keys() iter.Seq[KeyStats] {
-	t.counting.Store(true)
 	t.setUp()
 	t.keys.mu.Lock()
 	entries := slices.Clone(t.keys.ring)

@@ -34,7 +34,8 @@ func TestStats(t *testing.T) {
 		}
 		calls := map[string]int{}
 		transport := &Transport{
-			PerKey: func(string) *Strategy { return Adaptive() },
+			KeepStats: true,
+			PerKey:    func(string) *Strategy { return Adaptive() },
 			Base: roundTripFunc(func(req *http.Request) (*http.Response, error) {
 				steps := answers[req.URL.Host]
 				calls[req.URL.Host]++
@@ -47,7 +48,6 @@ func TestStats(t *testing.T) {
 			_, err := transport.RoundTrip(req)
 			require.NoError(t, err)
 		}
-		ask("well") // not counted: nobody has asked yet
 		require.Equal(t, Stats{GivenUp: map[Reason]int64{}}, transport.Stats())
 		for host := range answers {
 			ask(host)
@@ -56,7 +56,7 @@ func TestStats(t *testing.T) {
 		want := map[string]Stats{
 			"well":     {Requests: 2, Attempts: 2, GivenUp: map[Reason]int64{}},
 			"recovers": {Requests: 1, Attempts: 3, Retries: 2, Recovered: 1, Throttled: 1, GivenUp: map[Reason]int64{}},
-			"sick":     {Requests: 1, Attempts: 3, Retries: 2, GivenUp: map[Reason]int64{AttemptsSpent: 1}},
+			"sick":     {Requests: 1, Attempts: 3, Retries: 2, GivenUp: map[Reason]int64{AttemptsExhausted: 1}},
 			"refuses":  {Requests: 1, Attempts: 1, GivenUp: map[Reason]int64{NotRetryable: 1}},
 		}
 		have := statsByKey(transport)
@@ -71,7 +71,7 @@ func TestStats(t *testing.T) {
 		require.False(t, have["sick"].Limiter.Enabled)
 		require.Equal(t, Stats{
 			Requests: 5, Attempts: 9, Retries: 4, Recovered: 1, Throttled: 1,
-			GivenUp: map[Reason]int64{AttemptsSpent: 1, NotRetryable: 1},
+			GivenUp: map[Reason]int64{AttemptsExhausted: 1, NotRetryable: 1},
 		}, transport.Stats())
 
 		var told struct {
@@ -83,7 +83,7 @@ func TestStats(t *testing.T) {
 		}
 		require.NoError(t, json.Unmarshal([]byte(expvar.Func(transport.Vars).String()), &told))
 		require.EqualValues(t, 5, told.Total.Requests)
-		require.EqualValues(t, 1, told.Keys["sick"].GivenUp["attempts spent"])
+		require.EqualValues(t, 1, told.Keys["sick"].GivenUp["attempts exhausted"])
 		require.Equal(t, 490, told.Keys["sick"].Tokens)
 	})
 }
@@ -92,11 +92,10 @@ func TestStats(t *testing.T) {
 func TestStatsOfWhatIsNotSent(t *testing.T) {
 	s := Adaptive()
 	s.Limiter.update(s.Limiter.clock(), true)
-	s.MaxAdmitWait = 1
-	transport := &Transport{Base: script(status(200)), Strategy: s}
-	transport.Stats()
+	s.MaxLimiterWait = 1
+	transport := &Transport{Base: script(status(200)), Strategy: s, KeepStats: true}
 	_, err := get(t.Context(), transport)
-	require.ErrorIs(t, err, WaitOverCap)
+	require.ErrorIs(t, err, ErrWaitOverCap)
 	stats := statsByKey(transport)
 	require.Equal(t, Stats{Requests: 1, GivenUp: map[Reason]int64{WaitOverCap: 1}}, stats[""].Stats)
 	require.True(t, stats[""].Limiter.Enabled)
@@ -105,10 +104,9 @@ func TestStatsOfWhatIsNotSent(t *testing.T) {
 // The empty key is that of whoever has no other: beyond MaxKeys, and with a
 // strategy of their own.
 func TestStatsOfSharedKeys(t *testing.T) {
-	transport := &Transport{MaxKeys: 1, Base: script(status(404)), PerKey: func(string) *Strategy {
+	transport := &Transport{KeepStats: true, MaxKeys: 1, Base: script(status(404)), PerKey: func(string) *Strategy {
 		return &Strategy{MaxAttempts: 1, Backoff: Constant{}, Quota: NewBucket(0)}
 	}}
-	transport.Stats()
 	require.Empty(t, statsByKey(transport))
 	for i := range 3 {
 		transport.entryOf(hostRequest(t, "kept")).policy.Quota = new(lentQuota) // never as new, so never dropped
@@ -134,12 +132,22 @@ func hostRequest(t *testing.T, host string) *http.Request {
 	return req
 }
 
+// Without KeepStats nothing is counted, and the state of each key is there.
+func TestKeysWithoutStats(t *testing.T) {
+	transport := &Transport{Base: script(status(200))}
+	_, err := get(t.Context(), transport)
+	require.NoError(t, err)
+	require.Zero(t, transport.Stats().Requests)
+	keys := statsByKey(transport)
+	require.Len(t, keys, 1)
+	require.Equal(t, 500, keys["example.com"].Tokens)
+}
+
 // Reading the numbers stops nobody, and loses nothing.
 func TestStatsUnderLoad(t *testing.T) {
-	transport := &Transport{MaxKeys: 8, Base: roundTripFunc(func(*http.Request) (*http.Response, error) {
+	transport := &Transport{KeepStats: true, MaxKeys: 8, Base: roundTripFunc(func(*http.Request) (*http.Response, error) {
 		return &http.Response{StatusCode: 200, Body: http.NoBody}, nil
 	})}
-	transport.Stats()
 	var wg sync.WaitGroup
 	for worker := range 4 {
 		wg.Go(func() {

@@ -28,32 +28,32 @@ type Strategy struct {
 	// included. 1 means no retry; less is an error.
 	MaxAttempts int
 
-	// RepeatAll says that all requests may be sent again whatever their method,
+	// RetryNonIdempotent says that all requests may be sent again whatever their method,
 	// as AWS SDKs do with AWS's operations. The modes leave it false: then a
 	// request that is neither idempotent by its method, nor carries a key, nor
 	// is declared so by WithIdempotent, is repeated only if the outcome proves
 	// that it was not processed.
-	RepeatAll bool
+	RetryNonIdempotent bool
 
-	// MaxWait is the longest wait a server may ask for, and the most all the
+	// MaxRetryAfter is the longest wait a server may ask for, and the most all the
 	// waits it asks for may add up to in one request. A longer one ends the
 	// request, which then returns the response at once: who calls again too
 	// early makes it worse. 0 accepts no wait above our own backoff.
 	// The modes say 60 s: our choice, the cap of Azure's azcore.
-	MaxWait time.Duration
+	MaxRetryAfter time.Duration
 
-	// MaxAdmitWait is how long an attempt may wait for the Limiter; who would
+	// MaxLimiterWait is how long an attempt may wait for the Limiter; who would
 	// wait longer fails at once. 0 leaves it to the context's deadline, as the
 	// AWS SDKs do.
-	MaxAdmitWait time.Duration
+	MaxLimiterWait time.Duration
 
 	// Classifiers are asked in order what an outcome means; the first opinion
 	// wins. Put a rule of your own in front: slices.Insert(s.Classifiers, 0, …).
 	Classifiers []Classifier
 
-	// Waits are asked in order how long the server asks us to wait; the first
+	// Hints are asked in order how long the server asks us to wait; the first
 	// answer wins. The retry waits for the longer of it and the Backoff.
-	Waits []WaitReader
+	Hints []HintReader
 
 	// Backoff computes the waits, ThrottleBackoff those after a Throttled
 	// outcome; if that is nil, Backoff does both.
@@ -88,7 +88,7 @@ type Strategy struct {
 func (s *Strategy) Clone() *Strategy {
 	c := *s
 	c.Classifiers = slices.Clone(s.Classifiers)
-	c.Waits = slices.Clone(s.Waits)
+	c.Hints = slices.Clone(s.Hints)
 	if b, ok := s.Quota.(*Bucket); ok && b != nil {
 		c.Quota = NewBucket(b.Capacity())
 	}
@@ -104,13 +104,13 @@ func (s *Strategy) String() string {
 		return "<nil>"
 	}
 	var b strings.Builder
-	fmt.Fprintf(&b, "MaxAttempts: %d\nRepeatAll: %v\nMaxWait: %v\nMaxAdmitWait: %v\n",
-		s.MaxAttempts, s.RepeatAll, s.MaxWait, s.MaxAdmitWait)
+	fmt.Fprintf(&b, "MaxAttempts: %d\nRetryNonIdempotent: %v\nMaxRetryAfter: %v\nMaxLimiterWait: %v\n",
+		s.MaxAttempts, s.RetryNonIdempotent, s.MaxRetryAfter, s.MaxLimiterWait)
 	for _, c := range s.Classifiers {
 		fmt.Fprintf(&b, "Classifier: %s\n", describe(c))
 	}
-	for _, w := range s.Waits {
-		fmt.Fprintf(&b, "Wait: %s\n", describe(w))
+	for _, w := range s.Hints {
+		fmt.Fprintf(&b, "Hint: %s\n", describe(w))
 	}
 	fmt.Fprintf(&b, "Backoff: %s\nThrottleBackoff: %s\nQuota: %s\nCost: %d\nThrottleCost: %d\nTimeoutCost: %d\nLongPoll: %v\nLimiter: %v",
 		describe(s.Backoff), describe(s.ThrottleBackoff), describe(s.Quota), s.Cost, s.ThrottleCost, s.TimeoutCost,
@@ -125,7 +125,7 @@ func describe(part any) string {
 		return "nil"
 	}
 	if part, ok := part.(fmt.Stringer); ok {
-		return part.String()
+		return fmt.Sprint(part) // which prints a panic of its String, too
 	}
 	if t := reflect.TypeOf(part); t.Kind() == reflect.Struct {
 		return fmt.Sprintf("%s%+v", t.Name(), part)
@@ -135,14 +135,9 @@ func describe(part any) string {
 
 // A policy is a strategy that was looked at before its first use.
 type policy struct {
-	// Nothing but a Bucket and a Limiter cares for a success, which are here at
-	// hand, each perhaps nil; and if xml, S3Errors for one in XML.
-	plain, xml bool
-	bucket     *Bucket
-	limiter    *Limiter
-
 	*Strategy
-	err error // why it can't be used, or nil
+	err     error    // why it can't be used, or nil
+	limiter *Limiter // unless each request has one of its own
 	// The classifiers that may have an opinion on a response below status 400:
 	// usually none, so that a success costs no questions.
 	onSuccess []Classifier
@@ -155,29 +150,38 @@ func newPolicy(s *Strategy, name string) policy {
 	if p.err != nil {
 		return p
 	}
-	p.onSuccess = ofSuccess(s.Classifiers)
-	p.waits = headerReaders(s.Waits)
+	if p.onSuccess, p.err = ofSuccess(s.Classifiers, name); p.err != nil {
+		return p
+	}
+	p.waits = headerReaders(s.Hints)
 	if l := s.Limiter; l != nil && !l.perRequest {
 		p.limiter = l
 	}
-	p.bucket, p.plain = s.Quota.(*Bucket)
-	p.xml = len(p.onSuccess) == 1 && p.onSuccess[0] == Classifier(s3Errors{})
-	p.plain = (p.plain || s.Quota == nil) && (p.xml || len(p.onSuccess) == 0) && p.limiter == s.Limiter
 	return p
 }
 
 // ofSuccess leaves out the classifiers that are known to speak of failures
 // only, and those behind one that takes the rest.
-func ofSuccess(all []Classifier) (asked []Classifier) {
-	for _, c := range all {
+func ofSuccess(all []Classifier, name string) (asked []Classifier, err error) {
+	for i, c := range all {
 		if _, ok := c.(statusClasses); ok {
 			break
 		}
-		if rule, ok := c.(interface{ FailuresOnly() bool }); !ok || !rule.FailuresOnly() {
+		failuresOnly := false
+		if rule, ok := c.(interface{ FailuresOnly() bool }); ok {
+			err := guarded("has a method FailuresOnly that", func() error {
+				failuresOnly = rule.FailuresOnly()
+				return nil
+			})
+			if err != nil {
+				return nil, fmt.Errorf("%s.Classifiers[%d] %w", name, i, err)
+			}
+		}
+		if !failuresOnly {
 			asked = append(asked, c)
 		}
 	}
-	return asked
+	return asked, nil
 }
 
 // classify asks the classifiers. byCode tells that an error code that one of
@@ -225,12 +229,12 @@ func (p *policy) hint(a *Attempt, own time.Duration) (Hint, bool) {
 		if reader.header != "" && headerValue(a.Response.Header, reader.header) == "" {
 			continue
 		}
-		if h, ok := reader.ReadWait(*a); ok {
+		if h, ok := reader.ReadHint(*a); ok {
 			h.Wait = max(h.Wait, 0)
-			if h.Within > 0 {
-				h.Wait = min(h.Wait, plus(own, h.Within))
+			if h.MaxExcess > 0 {
+				h.Wait = min(h.Wait, plus(own, h.MaxExcess))
 			}
-			if h.Added {
+			if h.Additive {
 				h.Wait = plus(h.Wait, own)
 			}
 			return h, true
@@ -251,8 +255,13 @@ func (s *Strategy) costOf(a *Attempt, c Class) int {
 }
 
 func isTimeout(err error) bool {
-	var timeout interface{ Timeout() bool }
-	return errors.As(err, &timeout) && timeout.Timeout()
+	if own, ok := err.(*Error); ok {
+		return own.Timeout() // whatever failed before
+	}
+	return anyOf(err, func(err error) bool { // a url.Error knows only what it wraps itself
+		timeout, ok := err.(interface{ Timeout() bool })
+		return ok && timeout.Timeout()
+	})
 }
 
 // take asks the quota to pay for a retry. It is the last question before one.
@@ -303,7 +312,7 @@ func (s *Strategy) check(name string) error {
 				report(field, "%v", err)
 			}
 		} else if p, ok := part.(interface{ Validate() error }); ok {
-			if err := p.Validate(); err != nil {
+			if err := guarded("has a method Validate that", p.Validate); err != nil {
 				report(field, "%v", err)
 			}
 		}
@@ -311,11 +320,11 @@ func (s *Strategy) check(name string) error {
 	if s.MaxAttempts < 1 {
 		report("MaxAttempts", "is %d: use 1 for no retries, or more", s.MaxAttempts)
 	}
-	if s.MaxWait < 0 {
-		report("MaxWait", "is %v: use 0 or more", s.MaxWait)
+	if s.MaxRetryAfter < 0 {
+		report("MaxRetryAfter", "is %v: use 0 or more", s.MaxRetryAfter)
 	}
-	if s.MaxAdmitWait < 0 {
-		report("MaxAdmitWait", "is %v: use 0 for no limit, or more", s.MaxAdmitWait)
+	if s.MaxLimiterWait < 0 {
+		report("MaxLimiterWait", "is %v: use 0 for no limit, or more", s.MaxLimiterWait)
 	}
 	if s.Cost < 0 {
 		report("Cost", "is %d: use 0 for free retries, or more", s.Cost)
@@ -329,8 +338,8 @@ func (s *Strategy) check(name string) error {
 	for i, c := range s.Classifiers {
 		part(fmt.Sprintf("Classifiers[%d]", i), c)
 	}
-	for i, w := range s.Waits {
-		part(fmt.Sprintf("Waits[%d]", i), w)
+	for i, w := range s.Hints {
+		part(fmt.Sprintf("Hints[%d]", i), w)
 	}
 	part("Backoff", s.Backoff)
 	if s.ThrottleBackoff != nil {

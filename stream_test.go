@@ -26,7 +26,7 @@ func transports(base http.RoundTripper) map[string]*Transport {
 	return map[string]*Transport{
 		"zero":    {Base: base},
 		"timed":   {Base: base, AttemptTimeout: time.Minute},
-		"prepare": {Base: base, Prepare: func(*http.Request, Prep) error { return nil }},
+		"prepare": {Base: base, Prepare: func(*http.Request, PrepareInfo) error { return nil }},
 	}
 }
 
@@ -115,7 +115,7 @@ func TestFullDuplexAfterARetry(t *testing.T) {
 					continue
 				}
 				require.Equal(t, 200, resp.StatusCode)
-				require.Len(t, trace.Trips()[0], 2)
+				require.Len(t, trace.Requests()[0], 2)
 				got := make([]byte, 9)
 				_, err = io.ReadFull(resp.Body, got)
 				require.NoError(t, err)

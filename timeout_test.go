@@ -105,7 +105,7 @@ func TestUpgradedBodyKeepsItsMethods(t *testing.T) {
 func TestAttemptTimeoutBeginsAfterPrepare(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		base := script(status(200))
-		resp, err := get(t.Context(), &Transport{Base: base, AttemptTimeout: time.Second, Prepare: func(req *http.Request, _ Prep) error {
+		resp, err := get(t.Context(), &Transport{Base: base, AttemptTimeout: time.Second, Prepare: func(req *http.Request, _ PrepareInfo) error {
 			time.Sleep(time.Minute)
 			return req.Context().Err()
 		}})
@@ -114,15 +114,31 @@ func TestAttemptTimeoutBeginsAfterPrepare(t *testing.T) {
 	})
 }
 
+// An attempt that is not sent leaves nothing in the caller's context, which may
+// live as long as the program.
+func TestContextOfAnAttemptThatIsNotSentEnds(t *testing.T) {
+	var ctx context.Context
+	transport := &Transport{
+		Base: script(status(200)), AttemptTimeout: time.Hour,
+		Prepare: func(req *http.Request, _ PrepareInfo) error {
+			ctx = req.Context()
+			return io.ErrNoProgress
+		},
+	}
+	_, err := get(t.Context(), transport)
+	require.ErrorIs(t, err, ErrPrepareFailed)
+	require.Error(t, ctx.Err())
+}
+
 func TestPrepareThatIsCancelled(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
-		_, err := get(ctx, &Transport{Base: script(status(200)), Prepare: func(req *http.Request, _ Prep) error {
+		_, err := get(ctx, &Transport{Base: script(status(200)), Prepare: func(req *http.Request, _ PrepareInfo) error {
 			<-req.Context().Done()
 			return req.Context().Err()
 		}})
-		require.ErrorIs(t, err, Cancelled)
+		require.ErrorIs(t, err, ErrCancelled)
 		require.ErrorIs(t, err, context.DeadlineExceeded)
 	})
 }

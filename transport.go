@@ -4,15 +4,15 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
+	"hash/maphash"
 	"net/http"
 	"sync"
-	"sync/atomic"
 	"time"
 
+	"github.com/hashicorp/go-cleanhttp"
 	"github.com/retrip-go/retrip/internal/replay"
 )
-
-const defaultReplayBuffer = 1 << 20 // see Transport.ReplayBuffer
 
 // Transport is an http.RoundTripper that sends a request again when that is
 // safe and worth it, over any other RoundTripper. It keeps the RoundTripper
@@ -73,26 +73,28 @@ type Transport struct {
 	// call. To read the body it uses Request.GetBody; if it replaces Body, it
 	// replaces GetBody too. It sees each hop of a redirect: look at the host
 	// before adding a secret.
-	Prepare func(*http.Request, Prep) error
+	Prepare func(*http.Request, PrepareInfo) error
 
 	// Observe is told of each attempt; see Event. It is called in the
 	// request's goroutine, which it delays, and if it panics, so does RoundTrip.
 	Observe func(Event)
+
+	// KeepStats counts what happens to requests, for Stats, Keys and Vars. Then
+	// also a request that succeeds at once writes to memory that others read.
+	KeepStats bool
 
 	once    sync.Once
 	base    http.RoundTripper
 	invalid error
 	single  entry // of Strategy, and of requests that bring one of their own
 	clocked bool  // every attempt is timed
-	plain   bool  // nothing is to be done for every attempt (plain.go)
 	keys    keyTable
 
-	counting atomic.Bool // see Stats
-	total    counters
+	total counters
 }
 
-// Prep tells Prepare about the attempt it prepares.
-type Prep struct {
+// PrepareInfo tells Prepare about the attempt it prepares.
+type PrepareInfo struct {
 	// Number is 1 for the first attempt.
 	Number int
 	// Skew is how far the server's clock is ahead of ours: sign with
@@ -109,141 +111,82 @@ type Prep struct {
 // way that is not worth a retry or because the caller cancelled it. A request
 // or Transport that makes no sense is an error before anything is sent.
 //
-// A plain request that succeeds at once takes a shorter way. (plain.go)
-func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
-	t.setUp()
-	e, sent, resp, err := t.sendPlain(req)
-	if !sent {
-		c := call{t: t, entry: e, attempt: Attempt{Request: req}}
-		return c.travel()
-	}
-	if err == nil && resp != nil && resp.StatusCode < 400 && !(e.policy.xml && mayBeXML(resp)) {
-		t.plainSuccess(e)
-		return resp, nil
-	}
-	c := call{t: t, entry: e, policy: &e.policy, attempt: Attempt{Number: 1, Request: req}}
-	c.attempt.Response, c.attempt.Err = keepContract(resp, err)
-	return c.travel()
-}
+// Its steps have the numbers of the documentation.
+func (t *Transport) RoundTrip(req *http.Request) (resp *http.Response, err error) {
+	var (
+		r    route   // fixed for this request
+		p    permit  // held for an attempt that is not sent yet
+		o    outcome // of the attempt under way
+		past history // what later attempts need of earlier ones
+	)
+	p.body = replay.New(req) // before any of the user's functions runs
+	defer func() { r.end(&p, &o, resp) }()
 
-// travel takes a request through the numbered steps, which are those of the
-// documentation, the events and the logs; it ends in end.go. A plain request has
-// its first attempt behind it.
-func (c *call) travel() (*http.Response, error) {
-	defer c.panicked()
-
-	// 1. Resolve: who decides for this request, and can its body be sent again?
-	// (keys.go, internal/replay)
-	if err := c.resolve(); err != nil {
-		c.ended = true
-		c.body.Finish()
+	// 1. Resolve: which strategy and which state, and can the body be sent again?
+	if err := r.resolve(t, req, &p.body); err != nil {
 		return nil, err
 	}
-	for sent := c.attempt.Number > 0; ; sent = false {
-		if !sent {
-			// 2. Admit: wait for a permit, where a limiter gives them out. (admit.go)
-			if reason, err := c.admit(); reason != 0 {
-				return nil, c.stop(reason, err)
-			}
-			// 3. Send: hand the base a request with a body of its own. (send.go)
-			if reason, err := c.send(); reason != 0 {
-				return nil, c.stop(reason, err)
-			}
+	o.Request = req
+	for {
+		// 2. Admit: wait for the send-rate limiter, where there is one. (attempt.go)
+		refused := r.admit(&p, &o)
+		if refused == nil {
+			// 3. Send: hand the base a request with a body of its own. (attempt.go)
+			refused = r.send(&p, &o, past.class)
 		}
-		// 4. Judge: what does the outcome mean, and will a retry follow? (judge.go)
-		retry := c.judge()
-		// 5. Observe. (event.go)
-		c.observe(true, !retry)
-		if !retry {
-			return c.conclude()
+		if refused != nil {
+			return r.stop(&p, &o, refused, &past)
 		}
-		// 6. Discard the response (discard.go), while we
-		// 7. wait. (wait.go)
-		if err := c.wait(c.discard()); err != nil {
-			return nil, c.stop(Cancelled, err)
+		// 4. Classify: what does the outcome mean? The limiter and the quota hear of
+		// it. (decide.go)
+		v := r.classify(&o)
+		r.report(&o, v)
+		if v.class == Success {
+			r.observe(&o, v, &decision{})
+			return o.Response, nil
+		}
+		// 5. Decide whether a retry follows, and secure what it needs. (decide.go)
+		d := r.decide(&p, &o, v, &past)
+		if d.reason == 0 {
+			d = r.secure(&p, &o, v, d)
+		}
+		// 6. Observe. (event.go)
+		r.observe(&o, v, &d)
+		if d.reason != 0 {
+			return r.conclude(&p, &o, v, d, &past)
+		}
+		// 7. Wait, while the response is read to its end. It is kept until the retry
+		// is sent. (finish.go)
+		past.add(&o, v, d)
+		ended := o.Done
+		p.answer = keep(o.take())
+		if err := r.wait(d, ended, p.answer.reading); err != nil {
+			return r.stop(&p, &o, &refusal{reason: Cancelled, err: err}, &past)
 		}
 	}
 }
 
-// A call is one request on its way through RoundTrip. It lives on RoundTrip's
-// stack: a request that succeeds at once must not allocate.
-type call struct {
-	t       *Transport
-	policy  *policy
-	limiter *Limiter
-	entry   *entry
-	trace   *Trace
-	trip    *[]Event
-	body    replay.Body
-
-	clocked     bool
-	idempotent  bool // says the context
-	maxAttempts int
-
-	// The attempt under way or just judged.
-	attempt   Attempt // its Number is how many were sent
-	paid      bool    // the limiter was paid for it, and it is not sent yet
-	cost      int     // what the quota paid for it
-	spent     bool    // it was sent
-	tokens    int     // what the quota had before
-	signed    time.Duration
-	admitWait time.Duration
-	verdict   verdict
-	reason    Reason
-	ended     bool // by a return, not a panic
-
-	// The wait for the next one.
-	delay  time.Duration
-	from   string
-	own    time.Duration // the backoff's share
-	hinted time.Duration // what servers asked for so far
-
-	begun, failed time.Time // RoundTrip called; first attempt failed
-	last          failure   // what became of the attempt before
-	obstacle      error     // why the body can't be sent again
-	limit         *attemptLimit
-	ctx           context.Context
-}
-
-// A failure is what is kept of an attempt whose response is gone.
-type failure struct {
-	err    error
-	status int
-	code   string
+// A route is what is fixed for one request.
+type route struct {
+	t          *Transport
+	req        *http.Request
+	ctx        context.Context
+	entry      *entry  // the state of its key
+	policy     *policy // the strategy
+	limiter    *Limiter
+	attempts   int  // how many it may take
+	idempotent bool // says the context
+	clocked    bool // every attempt is timed
+	trace      *Trace
+	record     *[]Event
+	begun      time.Time // when the first attempt was admitted, if that is timed
 }
 
 // resolve finds out, once for the whole request, what its attempts have in
 // common.
-func (c *call) resolve() error {
-	req := c.attempt.Request
-	c.body = replay.New(req)
-	if c.attempt.Number > 0 {
-		c.body.Sent()
-	}
-	if c.policy == nil {
-		if err := c.resolvePolicy(); err != nil {
-			return err
-		}
-	}
-	c.ctx = req.Context()
-	if c.maxAttempts == 0 {
-		c.maxAttempts = c.policy.MaxAttempts
-	}
-	if c.attempt.Number == 0 && (c.maxAttempts > 1 || c.t.Prepare != nil) {
-		c.body.Keep(cmp.Or(c.t.ReplayBuffer, defaultReplayBuffer))
-	}
-	if c.trace != nil {
-		c.trip = c.trace.begin()
-	}
-	c.limiter = c.policy.limiter
-	c.clocked = c.t.clocked || c.trace != nil || c.limiter != c.policy.Limiter
-	return nil
-}
-
-// resolvePolicy finds the policy: that of the context, that of the Transport,
-// or that of the request's key.
-func (c *call) resolvePolicy() error {
-	t, req := c.t, c.attempt.Request
+func (r *route) resolve(t *Transport, req *http.Request, body *replay.Body) error {
+	t.setUp()
+	r.t, r.req = t, req
 	switch {
 	case t.invalid != nil:
 		return t.invalid
@@ -254,23 +197,150 @@ func (c *call) resolvePolicy() error {
 	case req.Header == nil:
 		return errors.New("retrip: Request.Header is nil: build the request with http.NewRequestWithContext")
 	}
-	if o := overridesOf(req.Context()); o != nil {
+	r.ctx = req.Context()
+	if o := overridesOf(r.ctx); o != nil {
 		if o.noAttempts != nil {
 			return o.noAttempts
 		}
-		c.policy, c.maxAttempts, c.idempotent, c.trace = o.policy, o.maxAttempts, o.idempotent, o.trace
+		r.policy, r.attempts, r.idempotent, r.trace = o.policy, o.maxAttempts, o.idempotent, o.trace
 		if o.isRetry(req) {
-			c.maxAttempts = 1 // a transport further out is retrying it already
+			r.attempts = 1 // a transport further out is retrying it already
 		}
 	}
-	if c.entry == nil {
-		c.entry = &t.single
-		if t.Prepare != nil || t.Strategy == nil && c.policy == nil { // something is kept per key
-			c.entry = t.entryOf(req)
-		}
+	r.entry = &t.single
+	if t.Prepare != nil || t.Strategy == nil && r.policy == nil { // something is kept per key
+		r.entry = t.entryOf(req)
 	}
-	if c.policy == nil {
-		c.policy = &c.entry.policy
+	if r.policy == nil {
+		r.policy = &r.entry.policy
 	}
-	return c.policy.err
+	if r.policy.err != nil {
+		return r.policy.err
+	}
+	if r.attempts == 0 {
+		r.attempts = r.policy.MaxAttempts
+	}
+	if r.attempts > 1 || t.Prepare != nil {
+		body.Keep(cmp.Or(t.ReplayBuffer, defaultReplayBuffer))
+	}
+	if r.trace != nil {
+		r.record = r.trace.begin()
+	}
+	r.limiter = r.policy.limiter
+	r.clocked = t.clocked || r.trace != nil || r.limiter != r.policy.Limiter
+	return nil
 }
+
+// Validate reports every setting of the Transport that makes no sense, each
+// with its name and what to do. It asks PerKey for the strategy of the empty
+// key. A Transport that is not valid sends nothing: RoundTrip returns the same
+// error, for a PerKey when it first has to do with a key.
+func (t *Transport) Validate() error {
+	err := t.check()
+	if t.PerKey != nil && t.Strategy == nil {
+		err = errors.Join(err, guarded("retrip: Transport.PerKey", func() error { return t.newEntry("").policy.err }))
+	}
+	return err
+}
+
+// guarded makes an error of what code of the user's raises, which is called
+// name in it.
+func guarded(name string, do func() error) (err error) {
+	defer func() {
+		if value := recover(); value != nil {
+			err = fmt.Errorf("%s panicked: %v", name, value)
+		}
+	}()
+	return do()
+}
+
+func (t *Transport) check() error {
+	var errs []error
+	report := func(format string, args ...any) {
+		errs = append(errs, fmt.Errorf("retrip: Transport."+format, args...))
+	}
+	if t.Base != nil && isNil(t.Base) {
+		report("Base is a nil %T: leave the field nil, or set the transport to wrap", t.Base)
+	}
+	if t.Base == http.RoundTripper(t) {
+		report("Base is the Transport itself: leave it nil, or set the transport to wrap")
+	}
+	if t.Strategy != nil {
+		if t.PerKey != nil {
+			report("Strategy and PerKey are both set: leave one nil")
+		}
+		if err := newPolicy(t.Strategy, "Strategy").err; err != nil {
+			report("%w", err)
+		}
+	}
+	if t.MaxKeys < 0 {
+		report("MaxKeys is %d: use 0 for %d, or more", t.MaxKeys, defaultMaxKeys)
+	}
+	if t.AttemptTimeout < 0 {
+		report("AttemptTimeout is %v: use 0 for none, or more", t.AttemptTimeout)
+	}
+	if t.ReplayBuffer < 0 {
+		report("ReplayBuffer is %d: use 0 for %d, or more", t.ReplayBuffer, defaultReplayBuffer)
+	}
+	return errors.Join(errs...)
+}
+
+// Unwrap returns the transport that sends the attempts: Base, or the one that
+// stands in for a nil Base. To call it is to use the Transport.
+func (t *Transport) Unwrap() http.RoundTripper {
+	t.setUp()
+	return t.base
+}
+
+// CloseIdleConnections closes the base's idle connections, if it knows how to.
+// http.Client.CloseIdleConnections calls it.
+func (t *Transport) CloseIdleConnections() {
+	closeIdle(t.Unwrap())
+}
+
+func closeIdle(base http.RoundTripper) {
+	if base, ok := base.(interface{ CloseIdleConnections() }); ok {
+		base.CloseIdleConnections()
+	}
+}
+
+// errNotRead stays if code of the user's ends the goroutine that reads the
+// settings (runtime.Goexit): they are read only once.
+var errNotRead = errors.New("retrip: the Transport's settings were not read to their end: a Validate method of a part ended its goroutine")
+
+// setUp reads the settings, once.
+func (t *Transport) setUp() { t.once.Do(t.readSettings) }
+
+func (t *Transport) readSettings() {
+	t.base = t.Base
+	if t.base == nil {
+		t.base = cleanhttp.DefaultPooledTransport()
+	}
+	t.invalid = errNotRead
+	t.invalid = t.check()
+	if t.Strategy != nil {
+		t.single.policy = newPolicy(t.Strategy, "retrip: Transport.Strategy")
+	}
+	t.clocked = t.Prepare != nil || t.Observe != nil || t.AttemptTimeout > 0
+	t.keys.seed = maphash.MakeSeed()
+	t.keys.max = t.MaxKeys
+	if t.keys.max == 0 {
+		t.keys.max = defaultMaxKeys
+	}
+}
+
+// newEntry makes the state of a key.
+func (t *Transport) newEntry(key string) *entry {
+	switch {
+	case t.Strategy != nil:
+		return &entry{key: key, policy: t.single.policy, shared: true}
+	case t.PerKey != nil:
+		return &entry{key: key, policy: newPolicy(t.PerKey(key), fmt.Sprintf("retrip: Transport.PerKey(%q)", key))}
+	default:
+		return &entry{key: key, policy: newPolicy(Standard(), "retrip.Standard")}
+	}
+}
+
+const defaultReplayBuffer = 1 << 20 // see Transport.ReplayBuffer
+
+func hasBody(req *http.Request) bool { return req.Body != nil && req.Body != http.NoBody }

@@ -3,6 +3,7 @@ package retrip
 import (
 	"bytes"
 	"context"
+	"crypto/x509"
 	"errors"
 	"io"
 	"net"
@@ -55,11 +56,11 @@ func TestLastErrorNamesAttemptsAndReason(t *testing.T) {
 		var e *Error
 		require.ErrorAs(t, err, &e)
 		require.Equal(t, 3, e.Attempts)
-		require.ErrorIs(t, err, AttemptsSpent)
-		require.NotErrorIs(t, err, QuotaSpent)
+		require.ErrorIs(t, err, ErrAttemptsExhausted)
+		require.NotErrorIs(t, err, ErrQuotaExhausted)
 		require.ErrorIs(t, err, syscall.ECONNRESET)
 		require.False(t, e.Timeout())
-		require.EqualError(t, err, "retrip: attempts spent after 3 attempts: read tcp: connection reset by peer")
+		require.EqualError(t, err, "retrip: attempts exhausted after 3 attempts: read tcp: connection reset by peer")
 	})
 }
 
@@ -69,6 +70,15 @@ func TestHopelessErrorIsReturnedAsItCame(t *testing.T) {
 	_, err := get(t.Context(), &Transport{Base: base})
 	require.Same(t, notFound, err)
 	require.Len(t, base.sent(), 1)
+}
+
+// A hopeless error after a retry tells that there was one.
+func TestHopelessErrorAfterARetry(t *testing.T) {
+	_, err := get(t.Context(), &Transport{Base: script(status(503), fails(x509.UnknownAuthorityError{})), Strategy: noWait()})
+	var e *Error
+	require.ErrorAs(t, err, &e)
+	require.Equal(t, 2, e.Attempts)
+	require.Equal(t, NotRetryable, e.Reason)
 }
 
 // What may be sent twice, by method, promise and proof.
@@ -120,7 +130,7 @@ func TestSafety(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				base := script(tt.first, status(200))
 				s := Standard()
-				s.RepeatAll = tt.all
+				s.RetryNonIdempotent = tt.all
 				ctx, trace := WithTrace(t.Context())
 				if tt.ctx != nil {
 					ctx = tt.ctx(ctx)
@@ -138,7 +148,7 @@ func TestSafety(t *testing.T) {
 					require.Equal(t, "body", base.sent()[1].body)
 				} else {
 					require.Len(t, base.sent(), 1)
-					require.Equal(t, NotRepeatable, trace.Trips()[0][0].Reason)
+					require.Equal(t, NotIdempotent, trace.Requests()[0][0].Reason)
 				}
 			})
 		})
@@ -173,7 +183,7 @@ func TestCancelDuringWait(t *testing.T) {
 			start := time.Now()
 			_, err := get(ctx, &Transport{Base: base, Strategy: s})
 			require.Equal(t, time.Second, time.Since(start), "it returns at once")
-			require.ErrorIs(t, err, Cancelled)
+			require.ErrorIs(t, err, ErrCancelled)
 			require.ErrorIs(t, err, cause)
 			require.ErrorIs(t, err, context.Canceled)
 			var e *Error
@@ -194,8 +204,10 @@ func TestRequestCancelDuringWait(t *testing.T) {
 		//lint:ignore SA1019 what http.Client.Timeout still uses over us
 		req.Cancel = cancel
 		time.AfterFunc(time.Second, func() { close(cancel) })
+		start := time.Now()
 		_, err := (&Transport{Base: script(status(503)), Strategy: s}).RoundTrip(req)
-		require.ErrorIs(t, err, Cancelled)
+		require.ErrorIs(t, err, ErrCancelled)
+		require.Equal(t, time.Second, time.Since(start), "it returns at once")
 	})
 }
 
@@ -210,7 +222,7 @@ func TestClientTimeout(t *testing.T) {
 
 		client.Transport = &Transport{Base: script(hangs())}
 		_, err = client.Get("https://example.com/")
-		var timeout net.Error
+		var timeout interface{ Timeout() bool }
 		require.ErrorAs(t, err, &timeout)
 		require.True(t, timeout.Timeout())
 		require.ErrorIs(t, err, context.DeadlineExceeded)
@@ -231,7 +243,7 @@ func TestWaitBeyondDeadlineFailsFast(t *testing.T) {
 
 		s.Backoff = Constant{Wait: 2 * time.Second}
 		_, err = get(ctx, &Transport{Base: script(fails(errReset)), Strategy: s})
-		require.ErrorIs(t, err, WaitOverDeadline)
+		require.ErrorIs(t, err, ErrWaitOverDeadline)
 		require.ErrorIs(t, err, syscall.ECONNRESET)
 		var e *Error
 		require.ErrorAs(t, err, &e)
@@ -276,7 +288,7 @@ func TestHintIsToldWhenItIsWhyWeStop(t *testing.T) {
 	ctx, trace := WithTrace(t.Context())
 	_, err := get(ctx, &Transport{Base: script(status(429, "Retry-After: 3600"))})
 	require.NoError(t, err)
-	e := trace.Trips()[0][0]
+	e := trace.Requests()[0][0]
 	require.Equal(t, WaitOverCap, e.Reason)
 	require.Equal(t, time.Hour, e.Wait)
 	require.Equal(t, "Retry-After", e.WaitFrom)
@@ -361,9 +373,9 @@ func (f roundTripFunc) RoundTrip(req *http.Request) (*http.Response, error) { re
 
 func TestPrepare(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var preps []Prep
+		var preps []PrepareInfo
 		base := script(status(503), jsonError(400, "Throttling"), status(200))
-		transport := &Transport{Base: base, Prepare: func(req *http.Request, p Prep) error {
+		transport := &Transport{Base: base, Prepare: func(req *http.Request, p PrepareInfo) error {
 			preps = append(preps, p)
 			req.Header.Add("Signature", p.Last.String())
 			return nil
@@ -372,7 +384,7 @@ func TestPrepare(t *testing.T) {
 		resp, err := transport.RoundTrip(req)
 		require.NoError(t, err)
 		require.Same(t, req, resp.Request)
-		require.Equal(t, []Prep{{Number: 1}, {Number: 2, Last: Transient}, {Number: 3, Last: Throttled}}, preps)
+		require.Equal(t, []PrepareInfo{{Number: 1}, {Number: 2, Last: Transient}, {Number: 3, Last: Throttled}}, preps)
 		for i, sent := range base.sent() {
 			require.Equal(t, []string{preps[i].Last.String()}, sent.Header["Signature"], "nothing adds up over attempts")
 			require.Equal(t, "body", sent.body)
@@ -389,13 +401,13 @@ func TestPrepareFailure(t *testing.T) {
 			s := Adaptive()
 			body := opaque("body")
 			req := newRequest(t, "PUT", body)
-			_, err := (&Transport{Base: base, Strategy: s, Prepare: func(_ *http.Request, p Prep) error {
+			_, err := (&Transport{Base: base, Strategy: s, Prepare: func(_ *http.Request, p PrepareInfo) error {
 				if p.Number == failing {
 					return noKey
 				}
 				return nil
 			}}).RoundTrip(req)
-			require.ErrorIs(t, err, PrepareFailed)
+			require.ErrorIs(t, err, ErrPrepareFailed)
 			require.ErrorIs(t, err, noKey)
 			require.Len(t, base.sent(), failing-1)
 			require.Equal(t, 500, s.tokens())
@@ -422,11 +434,11 @@ func TestInnerTransportStillDoesItsDuty(t *testing.T) {
 		base := script(status(503), status(503), status(503), hangs(), status(200))
 		var observed int
 		inner := &Transport{Base: base, AttemptTimeout: time.Second, Observe: func(Event) { observed++ },
-			Prepare: func(req *http.Request, _ Prep) error {
+			Prepare: func(req *http.Request, _ PrepareInfo) error {
 				req.Header.Set("Authorization", "signed")
 				return nil
 			}}
-		outer := &Transport{Base: inner, Prepare: func(req *http.Request, p Prep) error {
+		outer := &Transport{Base: inner, Prepare: func(req *http.Request, p PrepareInfo) error {
 			req.URL.RawQuery = "attempt=" + strconv.Itoa(p.Number) // what marks a retry is what is sent
 			return nil
 		}}
@@ -540,8 +552,8 @@ func TestValidate(t *testing.T) {
 		{self, "retrip: Transport.Base is the Transport itself: leave it nil, or set the transport to wrap"},
 		{&Transport{Strategy: Standard(), PerKey: func(string) *Strategy { return nil }}, "retrip: Transport.Strategy and PerKey are both set: leave one nil"},
 		{&Transport{Strategy: &Strategy{}}, "retrip: Transport.Strategy.MaxAttempts is 0: use 1 for no retries, or more\nStrategy.Backoff is nil: set it, or take a strategy from Standard() or another mode"},
-		{spoiled(func(s *Strategy) { s.MaxWait = -1 }), "retrip: Transport.Strategy.MaxWait is -1ns: use 0 or more"},
-		{spoiled(func(s *Strategy) { s.MaxAdmitWait = -1 }), "retrip: Transport.Strategy.MaxAdmitWait is -1ns: use 0 for no limit, or more"},
+		{spoiled(func(s *Strategy) { s.MaxRetryAfter = -1 }), "retrip: Transport.Strategy.MaxRetryAfter is -1ns: use 0 or more"},
+		{spoiled(func(s *Strategy) { s.MaxLimiterWait = -1 }), "retrip: Transport.Strategy.MaxLimiterWait is -1ns: use 0 for no limit, or more"},
 		{spoiled(func(s *Strategy) { s.Cost = -1 }), "retrip: Transport.Strategy.Cost is -1: use 0 for free retries, or more"},
 		{spoiled(func(s *Strategy) { s.ThrottleCost = -1 }), "retrip: Transport.Strategy.ThrottleCost is -1: use 0 for free retries, or more"},
 		{spoiled(func(s *Strategy) { s.Quota = NewBucket(-1) }), "retrip: Transport.Strategy.Quota has a capacity of -1: use 0 or more"},
@@ -550,7 +562,7 @@ func TestValidate(t *testing.T) {
 		{spoiled(func(s *Strategy) { s.ThrottleBackoff = Constant{Wait: -1} }), "retrip: Transport.Strategy.ThrottleBackoff waits -1ns, which is negative: use 0 or more"},
 		{spoiled(func(s *Strategy) { s.Classifiers[0] = nil }), "retrip: Transport.Strategy.Classifiers[0] is nil: set it, or take a strategy from Standard() or another mode"},
 		{spoiled(func(s *Strategy) { s.Classifiers[0] = OnStatus(77, 400) }), "retrip: Transport.Strategy.Classifiers[0] has the class retrip.Class(77), which does not exist: use one of Success to Permanent"},
-		{spoiled(func(s *Strategy) { s.Waits[0] = WaitHeader{} }), "retrip: Transport.Strategy.Waits[0] has no header name"},
+		{spoiled(func(s *Strategy) { s.Hints[0] = HintHeader{} }), "retrip: Transport.Strategy.Hints[0] has no header name"},
 	}
 	for _, tt := range tests {
 		require.EqualError(t, tt.transport.Validate(), tt.want)
@@ -624,6 +636,15 @@ func TestOverridesOfTheContext(t *testing.T) {
 	})
 }
 
+// What a context says adds up.
+func TestOverridesAddUp(t *testing.T) {
+	base := script(status(503))
+	ctx := WithMaxAttempts(WithIdempotent(WithStrategy(t.Context(), noWait())), 2)
+	_, err := (&Transport{Base: base}).RoundTrip(newRequest(t, "POST", nil).WithContext(ctx))
+	require.NoError(t, err)
+	require.Len(t, base.sent(), 2)
+}
+
 func TestEventsAndTrace(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var seen []Event
@@ -636,7 +657,7 @@ func TestEventsAndTrace(t *testing.T) {
 		resp, err := get(ctx, transport)
 		require.NoError(t, err)
 		require.Equal(t, 404, resp.StatusCode)
-		require.Equal(t, [][]Event{seen}, trace.Trips())
+		require.Equal(t, [][]Event{seen}, trace.Requests())
 
 		type line struct {
 			attempt, status, tokens int
@@ -671,7 +692,7 @@ func TestFinalEventOfACancelledWait(t *testing.T) {
 		time.AfterFunc(time.Minute, cancel)
 		_, err := get(ctx, &Transport{Base: script(status(503)), Strategy: s})
 		require.Error(t, err)
-		events := trace.Trips()[0]
+		events := trace.Requests()[0]
 		require.Len(t, events, 2)
 		require.False(t, events[0].Final)
 		require.True(t, events[1].Final)
@@ -686,7 +707,7 @@ func TestCodeOutsideTheListsIsNotRepeated(t *testing.T) {
 	ctx, trace := WithTrace(t.Context())
 	_, err := get(ctx, &Transport{Base: script(jsonError(400, "password=hunter2"))})
 	require.NoError(t, err)
-	require.Empty(t, trace.Trips()[0][0].Code)
+	require.Empty(t, trace.Requests()[0][0].Code)
 }
 
 func TestQuotaIsExactUnderContention(t *testing.T) {
@@ -718,7 +739,7 @@ func TestQuotaSpentKeepsTheAnswer(t *testing.T) {
 		resp, err := get(ctx, &Transport{Base: script(status(503)), Strategy: s})
 		require.NoError(t, err)
 		require.Equal(t, 503, resp.StatusCode)
-		require.Equal(t, QuotaSpent, trace.Trips()[0][0].Reason)
+		require.Equal(t, QuotaExhausted, trace.Requests()[0][0].Reason)
 
 		s.Quota = nil // circuit breaking off
 		base := script(status(503))
@@ -764,7 +785,7 @@ func TestSkewIsMeasuredAndSignedFor(t *testing.T) {
 			}
 		}
 		base := script(withDate(refuse), withDate(status(200)))
-		transport := &Transport{Base: base, Prepare: func(_ *http.Request, p Prep) error {
+		transport := &Transport{Base: base, Prepare: func(_ *http.Request, p PrepareInfo) error {
 			signed = append(signed, p.Skew)
 			return nil
 		}}
@@ -792,9 +813,9 @@ func TestCloneIsFresh(t *testing.T) {
 	c := s.Clone()
 	require.Equal(t, 500, c.tokens())
 	require.NotSame(t, s.Limiter, c.Limiter)
-	c.Classifiers[0], c.Waits[0] = nil, nil
+	c.Classifiers[0], c.Hints[0] = nil, nil
 	require.NotNil(t, s.Classifiers[0])
-	require.NotNil(t, s.Waits[0])
+	require.NotNil(t, s.Hints[0])
 }
 
 func TestRedirectsAreTheClients(t *testing.T) {

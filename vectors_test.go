@@ -74,7 +74,7 @@ type quotaParams struct {
 func strategyOf(p quotaParams) (*Strategy, *Bucket) {
 	s := Standard2026()
 	bucket := NewBucket(*p.Capacity)
-	s.Quota, s.MaxWait = bucket, time.Hour // the SDKs have no cap
+	s.Quota, s.MaxRetryAfter = bucket, time.Hour // the SDKs have no cap
 	s.Cost, s.ThrottleCost, s.TimeoutCost, s.MaxAttempts = *p.Cost, *p.ThrottleCost, *p.TimeoutCost, *p.MaxAttempts
 	top := time.Duration(*p.MaxBackoffMS) * time.Millisecond
 	first := time.Duration(*p.BaseMS<<*p.FirstExponent) * time.Millisecond
@@ -92,9 +92,9 @@ func strategyOf(p quotaParams) (*Strategy, *Bucket) {
 	}
 	switch rule := string(p.RetryAfter); {
 	case rule == "null":
-		s.Waits = nil
+		s.Hints = nil
 	case strings.Contains(rule, "Retry-After seconds"):
-		s.Waits = []WaitReader{WaitHeader{Name: "Retry-After", Format: Seconds}}
+		s.Hints = []HintReader{HintHeader{Name: "Retry-After", Format: Seconds}}
 	}
 	return longest(s), bucket
 }
@@ -198,9 +198,9 @@ func TestVectorsQuota(t *testing.T) {
 				s.MaxAttempts = *p.MaxAttempts
 			}
 			if strings.HasPrefix(sc.Params, "java2") {
-				s.Waits = []WaitReader{WaitHeader{Name: "Retry-After", Format: Seconds}} // ours read more
+				s.Hints = []HintReader{HintHeader{Name: "Retry-After", Format: Seconds}} // ours read more
 			}
-			s.MaxWait = time.Hour // the SDKs have no cap
+			s.MaxRetryAfter = time.Hour // the SDKs have no cap
 			bucket := NewBucket(*p.Capacity)
 			s.Quota = bucket
 			run("preset", s, bucket)
@@ -224,12 +224,12 @@ func playQuota(t *testing.T, s *Strategy, bucket *Bucket, attempts []quotaAttemp
 	_, _ = transport.RoundTrip(req)
 	end := time.Now()
 
-	events := trace.Trips()[0]
+	events := trace.Requests()[0]
 	require.Len(t, events, len(attempts))
 	for i, a := range attempts {
 		e := events[i]
 		outcome := map[Reason]string{
-			AttemptsSpent: "max_attempts", QuotaSpent: "quota", NotRetryable: "not_retryable",
+			AttemptsExhausted: "max_attempts", QuotaExhausted: "quota", NotRetryable: "not_retryable",
 		}[e.Reason]
 		switch {
 		case !e.Final:
@@ -419,7 +419,7 @@ func TestVectorsServerWaits(t *testing.T) {
 	}
 	vectors(t, "retry_after.json", &file)
 	with := func(own float64, s *Strategy) *Strategy {
-		s.Backoff, s.MaxWait = Constant{Wait: time.Duration(own * 1e6)}, 1e4*time.Hour
+		s.Backoff, s.MaxRetryAfter = Constant{Wait: time.Duration(own * 1e6)}, 1e4*time.Hour
 		return s
 	}
 	check := func(name string, s *Strategy, want float64, headers ...string) {
@@ -528,7 +528,7 @@ func TestVectorsClockSkewDecisions(t *testing.T) {
 			)
 			s := Standard2026()
 			s.Backoff = Constant{}
-			transport := &Transport{Base: base, Strategy: s, Prepare: func(*http.Request, Prep) error { return nil }}
+			transport := &Transport{Base: base, Strategy: s, Prepare: func(*http.Request, PrepareInfo) error { return nil }}
 			for range 2 {
 				_, err := get(t.Context(), transport)
 				require.NoError(t, err)
@@ -564,7 +564,7 @@ func TestVectorsClockSkewSequences(t *testing.T) {
 				s.Backoff = Constant{}
 				base := script()
 				var signed []float64
-				transport := &Transport{Base: base, Strategy: s, Prepare: func(_ *http.Request, p Prep) error {
+				transport := &Transport{Base: base, Strategy: s, Prepare: func(_ *http.Request, p PrepareInfo) error {
 					signed = append(signed, time.Since(epoch).Seconds()+p.Skew.Seconds())
 					return nil
 				}}
@@ -619,7 +619,7 @@ func classOf(t *testing.T, s *Strategy, play step) Class {
 	t.Helper()
 	ctx, trace := WithTrace(WithMaxAttempts(t.Context(), 1))
 	_, _ = get(ctx, &Transport{Base: script(play), Strategy: s})
-	return trace.Trips()[0][0].Class
+	return trace.Requests()[0][0].Class
 }
 
 func TestVectorsErrorCodes(t *testing.T) {
@@ -794,7 +794,7 @@ func TestVectorsErrorBodies(t *testing.T) {
 			require.NoError(t, err)
 			require.Equal(t, row.Body, string(body))
 
-			class := trace.Trips()[0][0].Class
+			class := trace.Requests()[0][0].Class
 			switch {
 			case row.Expect != nil && *row.Expect == "SUCCESS":
 				require.Equal(t, Success, class)
@@ -952,7 +952,7 @@ func TestVectorsAdaptive(t *testing.T) {
 				require.InDelta(t, e.Fill, l.State().Rate, near, "%s %d", seq.ID, i)
 				require.InDelta(t, e.Max, l.State().Burst, near, "%s %d", seq.ID, i)
 			case "acquire":
-				_, p := l.admit(second(e.T))
+				_, p := l.admit(second(e.T), false)
 				require.Equal(t, e.Granted, p == nil, "%s %d", seq.ID, i)
 				if p != nil {
 					_, wait := l.turn(p, second(e.T))

@@ -2,11 +2,16 @@ package retrip
 
 import (
 	"bytes"
-	"encoding/xml"
+	"strconv"
+	"unicode/utf8"
 )
 
-// maxCode is longer than any error code, and keeps a hostile one cheap.
-const maxCode = 256
+const (
+	// maxCode is longer than any error code, and keeps a hostile one cheap.
+	maxCode = 256
+	// maxDepth is deeper than any error document, most of which have two levels.
+	maxDepth = 100
+)
 
 // xmlBodyCode finds the code in an XML document: the first of Error/Code,
 // ErrorResponse/Error/Code and Response/Errors/Error/Code, namespaces ignored.
@@ -16,8 +21,41 @@ func xmlBodyCode(body []byte) string {
 	return code
 }
 
+// xmlPlace is where an element stands on the way to a code.
+type xmlPlace uint8
+
+const (
+	elsewhere  xmlPlace = iota
+	inError             // Error, whose Code counts
+	inErrors            // ErrorResponse or Errors, whose Error counts
+	inResponse          // Response, whose Errors count
+	inCode
+)
+
+// inside is the place of an element in an element at p; top is in none.
+func (p xmlPlace) inside(local []byte, top bool) xmlPlace {
+	switch name := string(local); {
+	case p == inError && name == "Code":
+		return inCode
+	case p == inErrors && name == "Error", top && name == "Error":
+		return inError
+	case p == inResponse && name == "Errors", top && name == "ErrorResponse":
+		return inErrors
+	case top && name == "Response":
+		return inResponse
+	}
+	return elsewhere
+}
+
+// An xmlElement is one that has begun and not ended.
+type xmlElement struct {
+	name  []byte
+	place xmlPlace
+}
+
 // xmlRootAndCode also returns the name of the outermost element, or nothing of
-// a document that is not whole.
+// a document that is not whole. It looks at each byte a fixed number of times:
+// servers may be hostile.
 //
 // It reads by itself because encoding/xml makes some fifty allocations of an
 // error document; the fuzz target holds the two against each other.
@@ -25,71 +63,59 @@ func xmlRootAndCode(body []byte) (root, code string) {
 	var (
 		text  []byte // of the code
 		found bool   // the code is complete
-		path  = make([][]byte, 0, 8)
+		path  = make([]xmlElement, 1, 8)
 	)
 	for {
 		upTo := bytes.IndexByte(body, '<')
 		if upTo < 0 {
 			break
 		}
-		switch before := body[:upTo]; {
-		case len(path) == 0 && len(bytes.TrimSpace(before)) > 0:
+		last, before := path[len(path)-1], body[:upTo]
+		reading, ok := last.place == inCode && !found, true
+		switch {
+		case len(path) == 1 && len(bytes.TrimSpace(before)) > 0:
 			return "", "" // text outside the document
-		case !found && isCodePath(path):
-			text = append(text, unescape(before)...)
+		case reading:
+			text, ok = unescape(text, before)
+		}
+		tag, kind := xmlTag(body[upTo:])
+		switch {
+		case kind == brokenTag, !ok:
+			return "", ""
+		case kind == cdataTag && reading:
+			text = append(text, tag[len("<![CDATA["):len(tag)-len("]]>")]...)
+		case kind == startTag, kind == emptyTag:
+			if len(path) == 1 && root != "" || len(path) > maxDepth {
+				return "", "" // a second document, or none that an error has
+			}
+			name := tagName(tag[1:])
+			local := localName(name)
+			if root == "" {
+				root = string(local)
+			}
+			place := last.place.inside(local, len(path) == 1)
+			if kind == startTag {
+				path = append(path, xmlElement{name, place})
+			} else if place == inCode {
+				found = true
+			}
+		case kind == endTag:
+			if len(path) == 1 || !bytes.Equal(tagName(tag[2:]), last.name) {
+				return "", ""
+			}
+			found = found || reading
+			path = path[:len(path)-1]
 		}
 		if len(text) > maxCode {
 			return "", ""
 		}
-		body = body[upTo:]
-		tag, kind := xmlTag(body)
-		switch kind {
-		case brokenTag:
-			return "", ""
-		case cdataTag:
-			if !found && isCodePath(path) {
-				text = append(text, tag[len("<![CDATA["):len(tag)-len("]]>")]...)
-			}
-		case startTag, emptyTag:
-			if len(path) == 0 && root != "" {
-				return "", "" // a second document
-			}
-			path = append(path, tagName(tag[1:]))
-			if root == "" {
-				root = string(localName(path[0]))
-			}
-			if kind == emptyTag {
-				found = found || isCodePath(path)
-				path = path[:len(path)-1]
-			}
-		case endTag:
-			if len(path) == 0 || !bytes.Equal(tagName(tag[2:]), path[len(path)-1]) {
-				return "", ""
-			}
-			found = found || isCodePath(path)
-			path = path[:len(path)-1]
-		}
-		body = body[len(tag):]
+		body = body[upTo+len(tag):]
 	}
-	if len(path) > 0 || len(bytes.TrimSpace(body)) > 0 {
+	if len(path) > 1 || len(bytes.TrimSpace(body)) > 0 {
 		return "", ""
 	}
 	return root, string(bytes.TrimSpace(text))
 }
-
-func isCodePath(path [][]byte) bool {
-	switch len(path) {
-	case 2:
-		return is(path[0], "Error") && is(path[1], "Code")
-	case 3:
-		return is(path[0], "ErrorResponse") && is(path[1], "Error") && is(path[2], "Code")
-	case 4:
-		return is(path[0], "Response") && is(path[1], "Errors") && is(path[2], "Error") && is(path[3], "Code")
-	}
-	return false
-}
-
-func is(name []byte, local string) bool { return string(localName(name)) == local }
 
 func localName(name []byte) []byte {
 	if prefix, local, ok := bytes.Cut(name, []byte(":")); ok && len(prefix) > 0 && len(local) > 0 {
@@ -130,24 +156,26 @@ func xmlTag(body []byte) (tag []byte, kind tagKind) {
 	case bytes.HasPrefix(body, []byte("</")):
 		return until(">", endTag)
 	}
-	var quote byte
-	for i := 1; i < len(body); i++ {
-		switch c := body[i]; {
-		case quote != 0:
-			if c == quote {
-				quote = 0
-			}
-		case c == '"', c == '\'':
-			quote = c
-		case c == '<':
+	for i := 1; ; i++ {
+		next := bytes.IndexAny(body[i:], `"'<>`)
+		if next < 0 {
 			return nil, brokenTag
-		case c == '>' && body[i-1] == '/':
-			return body[:i+1], emptyTag
-		case c == '>':
+		}
+		switch i += next; body[i] {
+		case '<':
+			return nil, brokenTag
+		case '>':
+			if body[i-1] == '/' {
+				return body[:i+1], emptyTag
+			}
 			return body[:i+1], startTag
 		}
+		end := bytes.IndexByte(body[i+1:], body[i]) // of what is quoted
+		if end < 0 {
+			return nil, brokenTag
+		}
+		i += 1 + end
 	}
-	return nil, brokenTag
 }
 
 // tagName is the name that the inside of a tag begins with.
@@ -158,14 +186,48 @@ func tagName(inside []byte) []byte {
 	return inside
 }
 
-// unescape undoes the character references of a text, which codes don't have.
-func unescape(text []byte) []byte {
-	if bytes.IndexByte(text, '&') < 0 {
-		return text
+// unescape appends a text with its references resolved, which codes don't have,
+// as far as a code may be long. A reference to nothing makes it not ok.
+func unescape(to, text []byte) (_ []byte, ok bool) {
+	for {
+		plain, rest, escaped := bytes.Cut(text, []byte("&"))
+		if to = append(to, plain[:min(len(plain), maxCode+1)]...); !escaped || len(to) > maxCode {
+			return to, true
+		}
+		name, rest, ok := bytes.Cut(rest, []byte(";"))
+		r := reference(name)
+		if !ok || r < 0 {
+			return to, false
+		}
+		to, text = utf8.AppendRune(to, r), rest
 	}
-	var plain string
-	if xml.Unmarshal([]byte("<x>"+string(text)+"</x>"), &plain) != nil {
-		return nil
+}
+
+// reference is the character that XML 1.0 (4.1 and 4.6) calls by a name or a
+// number, or -1.
+func reference(name []byte) rune {
+	switch string(name) {
+	case "lt":
+		return '<'
+	case "gt":
+		return '>'
+	case "amp":
+		return '&'
+	case "apos":
+		return '\''
+	case "quot":
+		return '"'
 	}
-	return []byte(plain)
+	base, digits := 10, bytes.TrimPrefix(name, []byte("#"))
+	if len(digits) == len(name) {
+		return -1
+	}
+	if hex, ok := bytes.CutPrefix(digits, []byte("x")); ok {
+		base, digits = 16, hex
+	}
+	n, err := strconv.ParseUint(string(digits), base, 32)
+	if err != nil || n > utf8.MaxRune {
+		return -1
+	}
+	return rune(n)
 }

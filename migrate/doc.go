@@ -13,11 +13,11 @@
 //
 // RetryableHTTP and Rehttp make a whole Strategy, which is retrip.Standard but
 // for
-//   - RepeatAll: the policy decides about methods too, so a POST is sent again if
+//   - RetryNonIdempotent: the policy decides about methods too, so a POST is sent again if
 //     the policy says so;
 //   - the Classifiers: the policy alone;
 //   - the Backoff: the policy's, also after throttling;
-//   - no Waits: the policy reads Retry-After itself, or does without.
+//   - no Hints: the policy reads Retry-After itself, or does without.
 //
 // The Quota is Standard's and new to your policy: after a hundred retries that
 // did not help, and no success, there are none. Change what you want to change

@@ -26,7 +26,7 @@ type RehttpAttempt interface {
 // It makes the calls and waits that the Transport makes, but for these
 // differences: a wait that would outlive the context's deadline is not begun, a
 // body above Transport.ReplayBuffer that can't be reopened is sent once, and
-// retries end when the quota is spent. Methods (RepeatAll) and the number of
+// retries end when the quota is spent. Methods (RetryNonIdempotent) and the number of
 // retries (MaxAttempts sets no bound of its own) are the function's business.
 func Rehttp[A RehttpAttempt](retry func(A) bool, delay func(A) time.Duration) *retrip.Strategy {
 	return strategy(1<<30, RetryFn(retry), DelayFn(delay))

@@ -37,7 +37,7 @@ type RetryableHTTP struct {
 }
 
 // Strategy returns a new strategy with the policy, which also decides about
-// methods (RepeatAll). It makes the calls and waits that the Client makes, but
+// methods (RetryNonIdempotent). It makes the calls and waits that the Client makes, but
 // for these differences: a wait that would outlive the context's deadline is not
 // begun, a body above Transport.ReplayBuffer that
 // can't be reopened is sent once, retries end when the quota is spent, and each
@@ -50,8 +50,8 @@ func (p RetryableHTTP) Strategy() *retrip.Strategy {
 
 func strategy(attempts int, policy retrip.Classifier, backoff retrip.Backoff) *retrip.Strategy {
 	s := retrip.Standard()
-	s.MaxAttempts, s.RepeatAll = attempts, true
-	s.Classifiers, s.Waits = []retrip.Classifier{policy}, nil
+	s.MaxAttempts, s.RetryNonIdempotent = attempts, true
+	s.Classifiers, s.Hints = []retrip.Classifier{policy}, nil
 	s.Backoff, s.ThrottleBackoff = backoff, nil
 	return s
 }
@@ -109,9 +109,9 @@ func clientError(a retrip.Attempt) error {
 // and highest as they are, the number of the attempt that failed from 0, and a
 // copy of its response or nil, whose body is empty unless it was read ahead (in a
 // 4xx or 5xx in JSON or XML, or for a policy that looked at it). What it returns
-// is waited, a negative wait is none. It usually reads Retry-After itself: leave Strategy.Waits empty, or
-// the longer of the two is waited. But only a wait that Strategy.Waits finds is
-// bounded by Strategy.MaxWait.
+// is waited, a negative wait is none. It usually reads Retry-After itself: leave Strategy.Hints empty, or
+// the longer of the two is waited. But only a wait that Strategy.Hints finds is
+// bounded by Strategy.MaxRetryAfter.
 func RetryableBackoff(backoff func(min, max time.Duration, attemptNum int, resp *http.Response) time.Duration,
 	lowest, highest time.Duration) retrip.Backoff {
 	if backoff == nil {

@@ -305,9 +305,9 @@ func ExampleRetryableHTTP() {
 	fmt.Println(policy.Strategy())
 	// Output:
 	// MaxAttempts: 5
-	// RepeatAll: true
-	// MaxWait: 1m0s
-	// MaxAdmitWait: 0s
+	// RetryNonIdempotent: true
+	// MaxRetryAfter: 1m0s
+	// MaxLimiterWait: 0s
 	// Classifier: as a retryablehttp.CheckRetry says
 	// Backoff: a retryablehttp.Backoff from 1s to 30s
 	// ThrottleBackoff: nil

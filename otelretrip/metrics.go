@@ -99,8 +99,8 @@ func (m *Metrics) observeAttempt(ctx context.Context, s *server, e retrip.Event)
 	if e.Attempt > 1 {
 		m.retries.Add(ctx, 1, s.with(labels{}).add...)
 	}
-	if e.AdmitWait > 0 {
-		m.admission.Record(ctx, e.AdmitWait.Seconds(), s.with(labels{}).record...)
+	if e.LimiterWait > 0 {
+		m.admission.Record(ctx, e.LimiterWait.Seconds(), s.with(labels{}).record...)
 	}
 	if m.attemptDuration != nil {
 		attempt := labels{method: methodOf(e.Request), status: e.Status, errorType: errorType(e)}

@@ -92,7 +92,7 @@ func TestMetricsOfCancelled(t *testing.T) {
 		req, err := http.NewRequestWithContext(retrip.WithStrategy(ctx, s), http.MethodPut, "http://[::1]:8080/", nil)
 		require.NoError(t, err)
 		_, err = transport.RoundTrip(req)
-		require.ErrorIs(t, err, retrip.Cancelled)
+		require.ErrorIs(t, err, retrip.ErrCancelled)
 		const server = " server.address=::1 server.port=8080"
 		require.Equal(t, []string{
 			"http.client.request.duration error.type=503 http.request.method=PUT http.response.status_code=503" + server + ": 1 in 0s",

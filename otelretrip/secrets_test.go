@@ -79,12 +79,12 @@ func TestSecrets(t *testing.T) {
 		Key: func(*http.Request) string { return secret },
 		PerKey: func(string) *retrip.Strategy {
 			s := hurried()
-			s.Waits = append(s.Waits, retrip.WaitReaderFunc(func(retrip.Attempt) (retrip.Hint, bool) {
+			s.Hints = append(s.Hints, retrip.HintReaderFunc(func(retrip.Attempt) (retrip.Hint, bool) {
 				return retrip.Hint{Wait: 2 * time.Millisecond, From: secret}, true
 			}))
 			return s
 		},
-		Prepare: func(req *http.Request, _ retrip.Prep) error {
+		Prepare: func(req *http.Request, _ retrip.PrepareInfo) error {
 			if req.Header.Get("Case") == "prepare" {
 				return errors.New(secret)
 			}

@@ -131,8 +131,8 @@ func note(e retrip.Event) {
 	if e.Wait > 0 {
 		attrs = append(attrs, attribute.Float64("retrip.wait", e.Wait.Seconds()))
 	}
-	if e.AdmitWait > 0 {
-		attrs = append(attrs, attribute.Float64("retrip.admission.delay", e.AdmitWait.Seconds()))
+	if e.LimiterWait > 0 {
+		attrs = append(attrs, attribute.Float64("retrip.admission.delay", e.LimiterWait.Seconds()))
 	}
 	if e.Tokens >= 0 {
 		attrs = append(attrs, attribute.Int("retrip.quota.tokens", e.Tokens))

@@ -99,13 +99,13 @@ func TestHAProxyQueueFull(t *testing.T) {
 					}
 					if !calls[i].repeatable() && a.err != nil {
 						refused++
-						require.Equal(t, retrip.NotRepeatable, a.last().Reason, what)
+						require.Equal(t, retrip.NotIdempotent, a.last().Reason, what)
 						require.Zero(t, a.begun, what)
 						continue
 					}
 					if !calls[i].repeatable() && a.status() == 503 {
 						refused++
-						require.Equal(t, retrip.NotRepeatable, a.last().Reason, what)
+						require.Equal(t, retrip.NotIdempotent, a.last().Reason, what)
 						require.Contains(t, a.body, map[string]string{"/queue": "503 Service Unavailable", "/told": "come back later"}[path], what)
 						require.Zero(t, a.begun, what)
 						continue
@@ -176,7 +176,7 @@ func TestHAProxyUpstreamFails(t *testing.T) {
 						if c.refusesLate && a.status() == 200 {
 							continue
 						}
-						require.Equal(t, retrip.NotRepeatable, a.last().Reason, what)
+						require.Equal(t, retrip.NotIdempotent, a.last().Reason, what)
 						require.LessOrEqual(t, a.begun, 1, what)
 						if a.err == nil { // else it closed where it had not read all of the body
 							require.Equal(t, 502, a.status(), what)

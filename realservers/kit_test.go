@@ -277,7 +277,7 @@ func (c *client) do(k call) answer {
 		_ = a.Body.Close()
 		a.body = string(body)
 	}
-	a.events = trace.Trips()[0]
+	a.events = trace.Requests()[0]
 	a.begun, a.whole = c.up.deliveries(id)
 	c.check(k, a, sum, limit)
 	return a

@@ -104,7 +104,7 @@ func TestNginxLimitReq(t *testing.T) {
 				for _, a := range c.together(calls...) {
 					if !tt.succeeds && a.status() == 503 {
 						refused++
-						require.Equal(t, retrip.NotRepeatable, a.last().Reason, "%v", a)
+						require.Equal(t, retrip.NotIdempotent, a.last().Reason, "%v", a)
 						require.Contains(t, a.body, "503 Service Temporarily Unavailable")
 						require.Zero(t, a.begun, "%v", a)
 						continue
@@ -128,7 +128,7 @@ func TestNginxLimitReq(t *testing.T) {
 		require.Equal(t, "120", a.Header.Get("Retry-After"))
 		require.Contains(t, a.body, "429 Too Many Requests")
 	})
-	t.Run("attempts spent", func(t *testing.T) {
+	t.Run("attempts exhausted", func(t *testing.T) {
 		c.transport = &retrip.Transport{Base: c.transport.Base, Strategy: eager(2, time.Millisecond)}
 		put := call{method: "PUT", path: "/429/", size: 1 << 20, kind: opaque, header: []string{"X-Zone", "spent"}}
 		for range 100 {
@@ -188,7 +188,7 @@ func TestNginxUpstreamResets(t *testing.T) {
 					require.Equal(t, 200, a.status(), what)
 					require.Equal(t, 2, a.begun, what)
 				default:
-					require.Equal(t, retrip.NotRepeatable, a.last().Reason, what)
+					require.Equal(t, retrip.NotIdempotent, a.last().Reason, what)
 					if a.err != nil { // nginx closes where it has not read all of a body
 						require.Equal(t, "/streamed/", path, what)
 						continue
@@ -232,7 +232,7 @@ func TestNginxKeepaliveCloses(t *testing.T) {
 		}
 		a := c.do(k)
 		if timed && k.method == "POST" && a.err != nil { // it may have been read before the end
-			require.Equal(t, retrip.NotRepeatable, a.last().Reason, "%v", a)
+			require.Equal(t, retrip.NotIdempotent, a.last().Reason, "%v", a)
 			broken++
 			continue
 		}

@@ -156,9 +156,9 @@ func TestToxiproxy(t *testing.T) {
 				}
 			case tt.fault == "503":
 				require.Equal(t, 503, a.status(), what)
-				require.Equal(t, retrip.NotRepeatable, a.last().Reason, what)
+				require.Equal(t, retrip.NotIdempotent, a.last().Reason, what)
 			case a.err != nil:
-				require.ErrorIs(t, a.err, retrip.NotRepeatable, what)
+				require.ErrorIs(t, a.err, retrip.ErrNotIdempotent, what)
 			default: // it provably had not arrived
 				require.Equal(t, 200, a.status(), what)
 				require.Equal(t, 1, a.begun, what)

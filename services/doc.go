@@ -18,9 +18,9 @@
 // to see every rule; docs/services.md has them all in a table.
 //
 // A moment at which a limit is reset may be an hour away. That is above
-// Strategy.MaxWait, 60 s, so the response is returned at once, its headers
+// Strategy.MaxRetryAfter, 60 s, so the response is returned at once, its headers
 // telling when to call again. To wait instead:
 //
 //	s := services.GitHub()
-//	s.MaxWait = time.Hour
+//	s.MaxRetryAfter = time.Hour
 package services

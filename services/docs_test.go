@@ -67,7 +67,7 @@ the response's own Date.
 A wait above the longest, or one with which the waits of a request would add up
 to more, ends the request: the response is returned at once, since who calls
 again too early makes it worse. Limits that are counted by the hour may be reset
-that late; ` + "`s.MaxWait = time.Hour`" + ` waits for them.
+that late; ` + "`s.MaxRetryAfter = time.Hour`" + ` waits for them.
 
 | service | what is retried | repeats | waits, in order | longest | source |
 |---|---|---|---|---|---|
@@ -75,11 +75,11 @@ that late; ` + "`s.MaxWait = time.Hour`" + ` waits for them.
 	for _, table := range tables {
 		s := table.make()
 		repeats := "idempotent"
-		if s.RepeatAll {
+		if s.RetryNonIdempotent {
 			repeats = "all"
 		}
 		fmt.Fprintf(&b, "| `%s` | %s | %s | %s | %v | %s |\n", table.name,
-			strings.Join(ownRules(s), "<br>"), repeats, strings.Join(texts(s.Waits), "<br>"), s.MaxWait, sources[table.name])
+			strings.Join(ownRules(s), "<br>"), repeats, strings.Join(texts(s.Hints), "<br>"), s.MaxRetryAfter, sources[table.name])
 	}
 	b.WriteString("\n## By host\n\n`ByHost` gives the strategy for a host's name, and `retrip.Standard` for any other.\n\n| host | strategy |\n|---|---|\n")
 	for _, host := range services.Hosts() {

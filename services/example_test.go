@@ -17,7 +17,7 @@ func ExampleByHost() {
 	for _, rule := range services.ByHost("api.linode.com").Classifiers[:1] {
 		fmt.Println(rule)
 	}
-	for _, wait := range services.ByHost("my-org.okta.com").Waits {
+	for _, wait := range services.ByHost("my-org.okta.com").Hints {
 		fmt.Println(wait)
 	}
 	// Output:
@@ -29,11 +29,11 @@ func ExampleByHost() {
 // A batch job rather waits for its limit to be reset than fails.
 func ExampleGitHub() {
 	s := services.GitHub()
-	s.MaxWait = time.Hour
+	s.MaxRetryAfter = time.Hour
 	client := &http.Client{Transport: &retrip.Transport{Strategy: s}}
 	_ = client
 
-	for _, wait := range s.Waits[:2] {
+	for _, wait := range s.Hints[:2] {
 		fmt.Println(wait)
 	}
 	// Output:
@@ -44,7 +44,7 @@ func ExampleGitHub() {
 // The parts serve in a strategy of one's own.
 func ExampleRateLimit() {
 	s := retrip.Standard()
-	s.Waits = append(s.Waits, services.RateLimit{}) // behind Retry-After
-	fmt.Println(s.Waits[len(s.Waits)-1])
+	s.Hints = append(s.Hints, services.RateLimit{}) // behind Retry-After
+	fmt.Println(s.Hints[len(s.Hints)-1])
 	// Output: RateLimit (t in seconds, with r=0)
 }

@@ -65,7 +65,7 @@ func TestHostileAnswers(t *testing.T) {
 					for i := range o.sent[1:] {
 						require.GreaterOrEqual(t, o.sent[i+1].Sub(o.sent[i]), 100*ms<<i, text)
 					}
-					require.LessOrEqual(t, o.sent[len(o.sent)-1].Sub(o.sent[0]), s.MaxWait+sec, text)
+					require.LessOrEqual(t, o.sent[len(o.sent)-1].Sub(o.sent[0]), s.MaxRetryAfter+sec, text)
 					for _, e := range o.events {
 						require.GreaterOrEqual(t, e.Wait, time.Duration(0), text)
 					}
@@ -84,12 +84,12 @@ func FuzzBodyWait(f *testing.F) {
 	} {
 		f.Add([]byte(seed))
 	}
-	reader := services.Discord().Waits[0]
+	reader := services.Discord().Hints[0]
 	f.Fuzz(func(t *testing.T, body []byte) {
 		if len(body) > 64<<10 {
 			return // more is never looked at
 		}
-		h, ok := reader.ReadWait(retrip.Attempt{Response: &http.Response{StatusCode: 429, Header: http.Header{}}, Body: body})
+		h, ok := reader.ReadHint(retrip.Attempt{Response: &http.Response{StatusCode: 429, Header: http.Header{}}, Body: body})
 
 		var document any
 		decoder := json.NewDecoder(strings.NewReader(string(body)))

@@ -16,7 +16,7 @@ func IETF() *retrip.Strategy {
 	return standard(rules{ProblemTypes{}}, waits{retryAfter, RateLimit{}})
 }
 
-// RateLimit is a WaitReader for the RateLimit field of the IETF's draft (-11,
+// RateLimit is a HintReader for the RateLimit field of the IETF's draft (-11,
 // section 4), such as
 //
 //	RateLimit: "burst";r=0;t=5, "daily";r=800;t=3600
@@ -27,8 +27,8 @@ func IETF() *retrip.Strategy {
 // Retry-After. It does not read RateLimit-Reset, whose unit differs.
 type RateLimit struct{}
 
-// ReadWait reads the field.
-func (RateLimit) ReadWait(a retrip.Attempt) (retrip.Hint, bool) {
+// ReadHint reads the field.
+func (RateLimit) ReadHint(a retrip.Attempt) (retrip.Hint, bool) {
 	header := a.Response.Header
 	age := strings.TrimLeft(header.Get("Age"), "0")
 	if age != "" && isDigit(age[0]) {

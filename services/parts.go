@@ -13,7 +13,7 @@ import (
 
 type (
 	rules []retrip.Classifier
-	waits []retrip.WaitReader
+	waits []retrip.HintReader
 )
 
 // standard returns retrip.Standard with a service's own rules and waits: the
@@ -21,7 +21,7 @@ type (
 func standard(first rules, instead waits) *retrip.Strategy {
 	s := retrip.Standard()
 	s.Classifiers = append(first, s.Classifiers...)
-	s.Waits = instead
+	s.Hints = instead
 	return s
 }
 
@@ -62,9 +62,9 @@ func header(name, value string) sign {
 }
 
 // asks is a wait that can be read.
-func asks(w retrip.WaitReader) sign {
+func asks(w retrip.HintReader) sign {
 	return sign{fmt.Sprint("a wait in ", w), func(a retrip.Attempt) bool {
-		_, ok := w.ReadWait(a)
+		_, ok := w.ReadHint(a)
 		return ok
 	}}
 }
@@ -110,45 +110,45 @@ func (r rule) FailuresOnly() bool { return true }
 func (r rule) String() string { return fmt.Sprintf("%v: %s", r.class, r.sign.text) }
 
 // when reads a wait only where there is a sign of it.
-func when(s sign, w retrip.WaitReader) retrip.WaitReader { return conditional{s, w} }
+func when(s sign, w retrip.HintReader) retrip.HintReader { return conditional{s, w} }
 
 type conditional struct {
 	sign sign
-	retrip.WaitReader
+	retrip.HintReader
 }
 
-func (c conditional) ReadWait(a retrip.Attempt) (retrip.Hint, bool) {
+func (c conditional) ReadHint(a retrip.Attempt) (retrip.Hint, bool) {
 	if !c.sign.in(a) {
 		return retrip.Hint{}, false
 	}
-	return c.WaitReader.ReadWait(a)
+	return c.HintReader.ReadHint(a)
 }
 
-func (c conditional) String() string { return fmt.Sprintf("%v, with %s", c.WaitReader, c.sign.text) }
+func (c conditional) String() string { return fmt.Sprintf("%v, with %s", c.HintReader, c.sign.text) }
 
 // plus makes a wait longer.
-func plus(w retrip.WaitReader, more time.Duration) retrip.WaitReader { return longer{w, more} }
+func plus(w retrip.HintReader, more time.Duration) retrip.HintReader { return longer{w, more} }
 
 type longer struct {
-	retrip.WaitReader
+	retrip.HintReader
 	more time.Duration
 }
 
-func (l longer) ReadWait(a retrip.Attempt) (retrip.Hint, bool) {
-	h, ok := l.WaitReader.ReadWait(a)
+func (l longer) ReadHint(a retrip.Attempt) (retrip.Hint, bool) {
+	h, ok := l.HintReader.ReadHint(a)
 	h.Wait = min(h.Wait, math.MaxInt64-l.more) + l.more
 	return h, ok
 }
 
-func (l longer) String() string { return fmt.Sprintf("%v + %v", l.WaitReader, l.more) }
+func (l longer) String() string { return fmt.Sprintf("%v + %v", l.HintReader, l.more) }
 
 // epoch is a header that names a moment, seconds a header that names a span.
-func epoch(name string) retrip.WaitReader {
-	return retrip.WaitHeader{Name: name, Format: retrip.EpochSeconds}
+func epoch(name string) retrip.HintReader {
+	return retrip.HintHeader{Name: name, Format: retrip.EpochSeconds}
 }
 
-func seconds(name string) retrip.WaitReader {
-	return retrip.WaitHeader{Name: name, Format: retrip.Seconds}
+func seconds(name string) retrip.HintReader {
+	return retrip.HintHeader{Name: name, Format: retrip.Seconds}
 }
 
 // A pause is what a service wants without saying so in the answer.
@@ -157,7 +157,7 @@ type pause struct {
 	doubling bool // with each attempt
 }
 
-func (p pause) ReadWait(a retrip.Attempt) (retrip.Hint, bool) {
+func (p pause) ReadHint(a retrip.Attempt) (retrip.Hint, bool) {
 	wait := p.wait
 	if p.doubling {
 		wait <<= min(max(a.Number-1, 0), 20) // a minute doubled 20 times is two years
@@ -175,7 +175,7 @@ func (p pause) String() string {
 // jsonSeconds is a number of seconds in a JSON body.
 type jsonSeconds string
 
-func (path jsonSeconds) ReadWait(a retrip.Attempt) (retrip.Hint, bool) {
+func (path jsonSeconds) ReadHint(a retrip.Attempt) (retrip.Hint, bool) {
 	var n *float64 // nil for null
 	if json.Unmarshal(field(a.Body, string(path)), &n) != nil || n == nil || *n < 0 {
 		return retrip.Hint{}, false

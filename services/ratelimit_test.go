@@ -113,7 +113,7 @@ func TestRateLimitOfACachedAnswer(t *testing.T) {
 		"1": true, "007": true, "60": true, "99999999999999999999": true,
 	} {
 		header := http.Header{"Ratelimit": {`"a";r=0;t=3`}, "Age": {age}}
-		_, ok := services.RateLimit{}.ReadWait(retrip.Attempt{Response: &http.Response{StatusCode: 429, Header: header}})
+		_, ok := services.RateLimit{}.ReadHint(retrip.Attempt{Response: &http.Response{StatusCode: 429, Header: header}})
 		require.Equal(t, !cached, ok, age)
 	}
 }
@@ -122,7 +122,7 @@ func TestRateLimitOfAHugeFieldCostsNoMemory(t *testing.T) {
 	field := strings.Repeat(`"a";r=0;t=3,`, 10000) + `"b";r=1`
 	header := http.Header{"Ratelimit": {field}}
 	allocated := testing.AllocsPerRun(3, func() {
-		_, ok := services.RateLimit{}.ReadWait(retrip.Attempt{Response: &http.Response{StatusCode: 429, Header: header}})
+		_, ok := services.RateLimit{}.ReadHint(retrip.Attempt{Response: &http.Response{StatusCode: 429, Header: header}})
 		require.True(t, ok)
 	})
 	require.Less(t, allocated, 20.0)
@@ -130,7 +130,7 @@ func TestRateLimitOfAHugeFieldCostsNoMemory(t *testing.T) {
 
 func readRateLimit(field string) (retrip.Hint, bool) {
 	header := http.Header{"Ratelimit": {field}}
-	return services.RateLimit{}.ReadWait(retrip.Attempt{Response: &http.Response{StatusCode: 429, Header: header}})
+	return services.RateLimit{}.ReadHint(retrip.Attempt{Response: &http.Response{StatusCode: 429, Header: header}})
 }
 
 // The grammar of RFC 9651 as one regular expression for each of its types,

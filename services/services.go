@@ -8,9 +8,9 @@ import (
 
 // Headers that mean the same at more than one service.
 var (
-	retryAfter     = retrip.WaitHeader{Name: "Retry-After", Format: retrip.SecondsOrDate}
-	retryAfterMS   = retrip.WaitHeader{Name: "Retry-After-Ms", Format: retrip.Milliseconds}
-	msRetryAfterMS = retrip.WaitHeader{Name: "X-Ms-Retry-After-Ms", Format: retrip.Milliseconds}
+	retryAfter     = retrip.HintHeader{Name: "Retry-After", Format: retrip.SecondsOrDate}
+	retryAfterMS   = retrip.HintHeader{Name: "Retry-After-Ms", Format: retrip.Milliseconds}
+	msRetryAfterMS = retrip.HintHeader{Name: "X-Ms-Retry-After-Ms", Format: retrip.Milliseconds}
 )
 
 // tooMany is what makes the headers that tell of a limit, and that many
@@ -74,13 +74,13 @@ func Azure() *retrip.Strategy {
 // It repeats every request, as the SDK does: nearly all are a POST that
 // computes an answer, and the page says to retry after 500 and 503. At worst an
 // answer is paid for twice. If you also create things that must not exist twice,
-// such as fine-tuning jobs, set RepeatAll to false and declare the others with
+// such as fine-tuning jobs, set RetryNonIdempotent to false and declare the others with
 // retrip.WithIdempotent.
 func OpenAI() *retrip.Strategy {
 	s := stainless(on(retrip.Permanent, tooMany.and(is("error.type", "insufficient_quota").
 		or(is("error.code", "insufficient_quota", "credit_balance_exhausted", "organization_spend_limit_exceeded",
 			"project_spend_limit_exceeded", "organization_usage_limit_exceeded")))))
-	s.RepeatAll = true
+	s.RetryNonIdempotent = true
 	return s
 }
 
@@ -93,7 +93,7 @@ func Anthropic() *retrip.Strategy {
 	s := stainless(
 		on(retrip.Permanent, tooMany.and(is("error.details.error_code", "enforced_spend_limit_reached"))),
 		retrip.OnStatus(retrip.Throttled, 529))
-	s.RepeatAll = true
+	s.RetryNonIdempotent = true
 	return s
 }
 
@@ -104,7 +104,7 @@ func Anthropic() *retrip.Strategy {
 // true is taken for permission with a 4xx, not with a 5xx.
 func Cloudflare() *retrip.Strategy {
 	s := stainless()
-	s.Waits = append(s.Waits, RateLimit{})
+	s.Hints = append(s.Hints, RateLimit{})
 	return s
 }
 
@@ -154,7 +154,7 @@ func Slack() *retrip.Strategy {
 // "REST Admin API rate limits"): Retry-After is in seconds with a fraction.
 // (GraphQL's limits come with status 200 and are left to the caller.)
 func Shopify() *retrip.Strategy {
-	return standard(nil, waits{retrip.WaitHeader{Name: "Retry-After", Format: retrip.Seconds}})
+	return standard(nil, waits{retrip.HintHeader{Name: "Retry-After", Format: retrip.Seconds}})
 }
 
 // Discord returns a new strategy for Discord's API (Discord's page "Rate
@@ -228,6 +228,6 @@ func MicrosoftGraph() *retrip.Strategy {
 			nothingElse,
 		},
 		waits{retryAfter})
-	s.MaxWait = 180 * time.Second
+	s.MaxRetryAfter = 180 * time.Second
 	return s
 }

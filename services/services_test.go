@@ -301,11 +301,11 @@ func TestServicesMakeSense(t *testing.T) {
 		for _, part := range s.Classifiers {
 			require.Implements(t, (*fmt.Stringer)(nil), part, table.name)
 		}
-		for _, part := range s.Waits {
+		for _, part := range s.Hints {
 			require.Implements(t, (*fmt.Stringer)(nil), part, table.name)
 		}
 	}
-	require.Contains(t, services.Okta().String(), "Wait: X-Rate-Limit-Reset (seconds since 1970) + 1s, with status [429]\n")
+	require.Contains(t, services.Okta().String(), "Hint: X-Rate-Limit-Reset (seconds since 1970) + 1s, with status [429]\n")
 	require.Contains(t, services.Linode().String(), "Classifier: permanent: status [503] and header X-Maintenance-Mode\n")
 }
 
@@ -321,7 +321,7 @@ func TestBrokenConnections(t *testing.T) {
 					return nil, syscall.ECONNRESET
 				})}).RoundTrip(httptest.NewRequest(method, "https://service.example/path", nil))
 				require.ErrorIs(t, err, syscall.ECONNRESET)
-				require.Equal(t, method == http.MethodGet || s.RepeatAll, attempts == 3, "%s %s: %d", table.name, method, attempts)
+				require.Equal(t, method == http.MethodGet || s.RetryNonIdempotent, attempts == 3, "%s %s: %d", table.name, method, attempts)
 			})
 		}
 	}
@@ -343,7 +343,7 @@ func TestWaitsAddUp(t *testing.T) {
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			s := tt.make()
-			s.MaxWait = tt.cap
+			s.MaxRetryAfter = tt.cap
 			o := send(t, s, tt.again, tt.again, tt.again)
 			var waits []time.Duration
 			for i := range o.sent[1:] {

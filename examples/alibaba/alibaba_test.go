@@ -200,7 +200,7 @@ func TestSignerKeepsToItsHost(t *testing.T) {
 	} {
 		req, err := http.NewRequest(http.MethodPost, url, nil)
 		require.NoError(t, err)
-		require.NoError(t, s.prepare(req, retrip.Prep{}))
+		require.NoError(t, s.prepare(req, retrip.PrepareInfo{}))
 		require.Equal(t, signed, len(req.Header) > 0, url)
 	}
 }
@@ -227,7 +227,7 @@ func TestVerify(t *testing.T) {
 		req := httptest.NewRequest(http.MethodPost, "/?Plaintext=a%20secret", nil)
 		req.Host, req.URL.Host, req.URL.Scheme = endpoint, endpoint, "https"
 		req.Header = http.Header{"Host": {endpoint}, "x-acs-action": {"Encrypt"}, "x-acs-content-sha256": {hexSum(nil)}}
-		require.NoError(t, (&signer{credential, endpoint}).prepare(req, retrip.Prep{}))
+		require.NoError(t, (&signer{credential, endpoint}).prepare(req, retrip.PrepareInfo{}))
 		arrived := make(http.Header) // as it is read from the wire
 		for name, values := range req.Header {
 			arrived.Set(name, values[0])

@@ -74,7 +74,7 @@ type signer struct {
 	endpoint   string
 }
 
-func (s *signer) prepare(req *http.Request, p retrip.Prep) error {
+func (s *signer) prepare(req *http.Request, p retrip.PrepareInfo) error {
 	if req.URL.Scheme != "https" || req.URL.Host != s.endpoint {
 		return nil
 	}

@@ -75,8 +75,8 @@ func (b *bench) requireHits(t *testing.T, n int) []faultlayer.Hit {
 // last is the last event of a trace with one request.
 func last(t *testing.T, trace *retrip.Trace) retrip.Event {
 	t.Helper()
-	require.Len(t, trace.Trips(), 1)
-	events := trace.Trips()[0]
+	require.Len(t, trace.Requests(), 1)
+	events := trace.Requests()[0]
 	return events[len(events)-1]
 }
 
@@ -223,7 +223,7 @@ func TestLongPollWaits(t *testing.T) {
 		require.Error(t, err, call.name)
 		b.requireHits(t, 1)
 		end := last(t, trace)
-		require.Equal(t, retrip.QuotaSpent, end.Reason, call.name)
+		require.Equal(t, retrip.QuotaExhausted, end.Reason, call.name)
 		require.Equal(t, call.name == "SQS ReceiveMessage", end.Wait > 0, call.name)
 	}
 }

@@ -57,7 +57,7 @@ func newClient(base http.RoundTripper) *http.Client {
 	}
 }
 
-// strategyFor chooses what the SDK would. RepeatAll can stay false: the SDK
+// strategyFor chooses what the SDK would. RetryNonIdempotent can stay false: the SDK
 // marks all it sends with Amz-Sdk-Invocation-Id, which retrip takes for the
 // promise that it may be repeated. For an operation that may not, see
 // atMostOnce.

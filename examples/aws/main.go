@@ -13,7 +13,7 @@
 // What the SDK signs, it signs once: our retries repeat the signature, the
 // X-Amz-Date and "Amz-Sdk-Request: attempt=1". That is fine for as long as the
 // signature is valid, five minutes with most services and fifteen with S3; all
-// the waits that servers ask for take no more than one (Strategy.MaxWait). Who
+// the waits that servers ask for take no more than one (Strategy.MaxRetryAfter). Who
 // signs without the SDK can do so for each attempt, in Transport.Prepare: see
 // skew.go.
 //
@@ -127,7 +127,7 @@ func printLine(w io.Writer, name string, trace *retrip.Trace, result string) {
 // outcomes sums up the attempts. Requests are separated by a semicolon.
 func outcomes(trace *retrip.Trace) (attempts int, answers string) {
 	var requests []string
-	for _, events := range trace.Trips() {
+	for _, events := range trace.Requests() {
 		var all []string
 		for _, e := range events {
 			all = append(all, outcome(e))

@@ -26,7 +26,7 @@ type signer struct {
 	v4                    *v4.Signer
 }
 
-func (s *signer) prepare(req *http.Request, p retrip.Prep) error {
+func (s *signer) prepare(req *http.Request, p retrip.PrepareInfo) error {
 	// Redirects come here, too, and lead anywhere: what our key signs is for one
 	// host to see.
 	if req.URL.Scheme != "https" || req.URL.Host != s.host || req.Host != "" && req.Host != s.host {
@@ -84,7 +84,7 @@ type signOnce struct{ base http.RoundTripper }
 
 func (s signOnce) RoundTrip(req *http.Request) (*http.Response, error) {
 	req = req.Clone(req.Context())
-	if err := newSigner().prepare(req, retrip.Prep{}); err != nil {
+	if err := newSigner().prepare(req, retrip.PrepareInfo{}); err != nil {
 		return nil, err
 	}
 	return s.base.RoundTrip(req)
@@ -157,7 +157,7 @@ func putAtOnce(ctx context.Context, client *http.Client, n int) (most int, err e
 		})
 	}
 	all.Wait()
-	for _, events := range trace.Trips() {
+	for _, events := range trace.Requests() {
 		most = max(most, len(events))
 	}
 	return most, errors.Join(errs...)

@@ -115,7 +115,7 @@ func TestVerify(t *testing.T) {
 		req.Host, req.URL.Host, req.URL.Scheme = gateway, gateway, "https"
 		req.Header.Set("X-Amz-Meta-Kind", "short")
 		req.GetBody = func() (io.ReadCloser, error) { return io.NopCloser(strings.NewReader("a note")), nil }
-		require.NoError(t, newSigner().prepare(req, retrip.Prep{}))
+		require.NoError(t, newSigner().prepare(req, retrip.PrepareInfo{}))
 		test.change(req)
 		require.Equal(t, test.want, verify(req, time.Now()), name)
 	}

@@ -82,7 +82,7 @@ func run(w io.Writer) error {
 		if err := s.call(ctx, client); err != nil {
 			return fmt.Errorf("%s: %w", s.title, err)
 		}
-		if err := total.Call(w, s.title, trace.Trips(), account.faults.Hits()); err != nil {
+		if err := total.Call(w, s.title, trace.Requests(), account.faults.Hits()); err != nil {
 			return err
 		}
 		fmt.Fprintln(w)

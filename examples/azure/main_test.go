@@ -98,13 +98,13 @@ func (r *rig) after(faults []faultlayer.Fault, call call) ([][]retrip.Event, []f
 	ctx, trace := retrip.WithTrace(context.Background())
 	err := call(ctx, r.client)
 	attempts := 0
-	for _, events := range trace.Trips() {
+	for _, events := range trace.Requests() {
 		last := events[len(events)-1]
 		require.LessOrEqual(r.t, last.Attempt, retrip.Standard().MaxAttempts)
 		attempts += last.Attempt
 	}
 	require.EqualValues(r.t, attempts, r.base.Calls.Load()-before)
-	return trace.Trips(), r.faults.Hits(), err
+	return trace.Requests(), r.faults.Hits(), err
 }
 
 // small is a blob for the tests in which the size does not matter.
@@ -266,7 +266,7 @@ func TestLastAnswer(t *testing.T) {
 	r := newRig(t)
 	trips, hits, err := r.after([]faultlayer.Fault{busy(), busy(), busy(), busy()}, uploadBuffer(small))
 	require.Len(t, hits, 3)
-	require.Equal(t, retrip.AttemptsSpent, trips[0][2].Reason)
+	require.Equal(t, retrip.AttemptsExhausted, trips[0][2].Reason)
 	requireBusy(t, err)
 }
 

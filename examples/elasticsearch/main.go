@@ -86,7 +86,7 @@ func run(w io.Writer) error {
 		if err != nil {
 			return fmt.Errorf("%s: %w", s.title, err)
 		}
-		if err := total.Call(w, s.title, trace.Trips(), cluster.faults.Hits()); err != nil {
+		if err := total.Call(w, s.title, trace.Requests(), cluster.faults.Hits()); err != nil {
 			return err
 		}
 		if _, err := fmt.Fprintf(w, "  returned: %d %s\n\n", res.status, http.StatusText(res.status)); err != nil {

@@ -45,7 +45,7 @@ Bulk, a POST: the cluster rejects it, so that it did nothing
 
 Bulk: the proxy lost it, perhaps when it was done
   attempt  outcome                  class      what next
-  1        503 Service Unavailable  transient  stop: not repeatable
+  1        503 Service Unavailable  transient  stop: not idempotent
   at the server: POST 120 bytes ef495e97
   returned: 503 Service Unavailable
 
@@ -128,13 +128,13 @@ func (r *rig) after(ctx context.Context, call call, faults ...faultlayer.Fault) 
 	a, err := call(ctx, r.client)
 	require.NoError(r.t, err)
 	attempts := 0
-	for _, events := range trace.Trips() {
+	for _, events := range trace.Requests() {
 		last := events[len(events)-1]
 		require.LessOrEqual(r.t, last.Attempt, retrip.Standard().MaxAttempts)
 		attempts += last.Attempt
 	}
 	require.EqualValues(r.t, attempts, r.base.Calls.Load()-before)
-	return seen{a, trace.Trips(), r.faults.Hits()}
+	return seen{a, trace.Requests(), r.faults.Hits()}
 }
 
 // Every request that may be repeated gets through, with the same bytes, the
@@ -210,7 +210,7 @@ func TestBulkIsNotRepeatedBySurprise(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	s := r.after(t.Context(), bulk("coffee"), noNode)
-	require.Equal(t, retrip.NotRepeatable, s.last().Reason)
+	require.Equal(t, retrip.NotIdempotent, s.last().Reason)
 	require.Len(t, s.hits, 1)
 	require.Equal(t, answer{503, "no server is available\n"}, s.answer)
 }
@@ -238,7 +238,7 @@ func TestLastAnswer(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	s := r.after(t.Context(), index("1", "coffee"), rejected, rejected, rejected, rejected)
-	require.Equal(t, retrip.AttemptsSpent, s.last().Reason)
+	require.Equal(t, retrip.AttemptsExhausted, s.last().Reason)
 	require.Len(t, s.hits, 3)
 	require.Equal(t, 429, s.status)
 	require.Contains(t, s.body, "es_rejected_execution_exception")
@@ -292,7 +292,7 @@ func TestStackedRetries(t *testing.T) {
 	s = r.after(t.Context(), bulk("coffee"), noNode)
 	require.Equal(t, 200, s.status)
 	require.Len(t, s.trips, 2)
-	require.Equal(t, retrip.NotRepeatable, s.trips[0][0].Reason)
+	require.Equal(t, retrip.NotIdempotent, s.trips[0][0].Reason)
 	require.Len(t, s.hits, 2)
 }
 

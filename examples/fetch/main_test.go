@@ -140,7 +140,7 @@ func TestNoServer(t *testing.T) {
 	got := fetch(t.Context(), "", "-attempts", "1", server.URL)
 	require.Equal(t, exitNoResponse, got.code)
 	require.Contains(t, got.stderr, "fetch: no response: ")
-	require.Contains(t, got.stderr, "attempts spent after 1 attempt")
+	require.Contains(t, got.stderr, "attempts exhausted after 1 attempt")
 }
 
 func TestInterrupt(t *testing.T) {
@@ -256,8 +256,8 @@ func TestVerboseWithoutResponse(t *testing.T) {
 	got := fetch(t.Context(), "", "-v", "-attempts", "2", "-attempt-timeout", "20ms", withSecrets)
 	require.Equal(t, exitNoResponse, got.code)
 	require.Regexp(t, `^fetch: GET <host>: attempt 1: timeout, transient, again in <wait> \(backoff\)
-fetch: GET <host>: attempt 2: timeout, stop: attempts spent
-fetch: no response: retrip: attempts spent after 2 attempts: no response headers within the attempt timeout of 20ms\n$`, normal(got.stderr))
+fetch: GET <host>: attempt 2: timeout, stop: attempts exhausted
+fetch: no response: retrip: attempts exhausted after 2 attempts: no response headers within the attempt timeout of 20ms\n$`, normal(got.stderr))
 	require.NotContains(t, got.stderr, "secret")
 }
 

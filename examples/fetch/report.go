@@ -21,8 +21,8 @@ func describe(e retrip.Event) string {
 	} else {
 		fmt.Fprintf(&b, "attempt %d: ", e.Attempt)
 	}
-	if e.AdmitWait > 0 {
-		fmt.Fprintf(&b, "waited %v for the limiter, ", round(e.AdmitWait))
+	if e.LimiterWait > 0 {
+		fmt.Fprintf(&b, "waited %v for the limiter, ", round(e.LimiterWait))
 	}
 	if e.Status != 0 {
 		fmt.Fprintf(&b, "%d %s", e.Status, http.StatusText(e.Status))

@@ -125,13 +125,13 @@ func (r *rig) after(call call, match func(*http.Request) bool, faults ...faultla
 	ctx, trace := retrip.WithTrace(context.Background())
 	err := call(ctx, r.client)
 	attempts := 0
-	for _, events := range trace.Trips() {
+	for _, events := range trace.Requests() {
 		last := events[len(events)-1]
 		require.LessOrEqual(r.t, last.Attempt, retrip.Standard().MaxAttempts)
 		attempts += last.Attempt
 	}
 	require.EqualValues(r.t, attempts, r.base.Calls.Load()-before)
-	return seen{trace.Trips(), r.faults.Hits()}, err
+	return seen{trace.Requests(), r.faults.Hits()}, err
 }
 
 // small is an object for the tests in which the size does not matter.
@@ -220,7 +220,7 @@ func TestUploadIsNotRepeatedBySurprise(t *testing.T) {
 	}
 	s, err := r.after(plain, nil, busy())
 	requireCode(t, 503, err)
-	require.Equal(t, retrip.NotRepeatable, s.last().Reason)
+	require.Equal(t, retrip.NotIdempotent, s.last().Reason)
 	require.Len(t, s.hits, 1)
 
 	s, err = r.after(plain, nil, faultlayer.Answer(429, ""))
@@ -247,7 +247,7 @@ func TestLastAnswer(t *testing.T) {
 	r := newRig(t)
 	s, err := r.after(write(small, atOnce), nil, busy(), busy(), busy(), busy())
 	requireCode(t, 503, err)
-	require.Equal(t, retrip.AttemptsSpent, s.last().Reason)
+	require.Equal(t, retrip.AttemptsExhausted, s.last().Reason)
 	require.Len(t, s.hits, 3)
 }
 

@@ -13,7 +13,7 @@
 // it refuses further ones with a RateLimitError and sends nothing until the
 // limit is reset. Where that may be an hour away, keep it so: GitHub asks not
 // to be called in vain. A call that should rather wait its turn, as long as
-// Strategy.MaxWait allows, passes by with the context key BypassRateLimitCheck.
+// Strategy.MaxRetryAfter allows, passes by with the context key BypassRateLimitCheck.
 // What retrip itself waited out, go-github never sees.
 package main
 

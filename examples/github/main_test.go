@@ -77,7 +77,7 @@ func TestAttemptsAreBounded(t *testing.T) {
 	require.Equal(t, 1, server.count())
 }
 
-// A reset beyond MaxWait is not waited for. The caller knows at once, and
+// A reset beyond MaxRetryAfter is not waited for. The caller knows at once, and
 // go-github from then on.
 func TestLongWaitIsLeftToTheCaller(t *testing.T) {
 	t.Parallel()
@@ -170,7 +170,7 @@ func TestBrokenConnection(t *testing.T) {
 	server.faults.Reset()
 	server.faults.Fail(nil, faultlayer.Reset)
 	_, err = create(t.Context(), client, "text")
-	require.ErrorIs(t, err, retrip.NotRepeatable)
+	require.ErrorIs(t, err, retrip.ErrNotIdempotent)
 	requireHits(t, server, "POST", body(t, "text"), 1)
 	require.EqualValues(t, 4, base.calls.Load())
 	require.Equal(t, 1, server.count())

@@ -69,7 +69,7 @@ func backOffPair(attempts int, backOff retrip.Backoff,
 	}
 	ours = func(base http.RoundTripper) *http.Client {
 		s := retrip.Standard()
-		s.MaxAttempts, s.RepeatAll, s.Waits = attempts, true, nil
+		s.MaxAttempts, s.RetryNonIdempotent, s.Hints = attempts, true, nil
 		s.Backoff, s.ThrottleBackoff = backOff, nil
 		s.Classifiers = []retrip.Classifier{retrip.ClassifierFunc(func(a retrip.Attempt) retrip.Class {
 			if worthIt(a.Response, a.Err) {

@@ -77,7 +77,7 @@ func TestDifferences(t *testing.T) {
 		},
 		{
 			name: "retryablehttp, wait beyond the cap",
-			why:  "Where retrip reads Retry-After, a wait above Strategy.MaxWait is the caller's to decide on.",
+			why:  "Where retrip reads Retry-After, a wait above Strategy.MaxRetryAfter is the caller's to decide on.",
 			peer: func() (peer, ours way) {
 				peer, _ = thrice(nil)()
 				return peer, func(base http.RoundTripper) *http.Client {

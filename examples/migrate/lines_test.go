@@ -61,12 +61,12 @@ func pageRetryable() (before, after *http.Client) {
 func pageRetryAfter(policy migrate.RetryableHTTP) *retrip.Strategy {
 	s := policy.Strategy()
 	s.Backoff = retrip.FullJitter{Base: time.Second, Cap: 30 * time.Second}
-	s.Waits = retrip.Standard().Waits // up to s.MaxWait, a minute
+	s.Hints = retrip.Standard().Hints // up to s.MaxRetryAfter, a minute
 	return s
 }
 
-func beforeRetries(prepareRetry func(*http.Request) error) func(*http.Request, retrip.Prep) error {
-	return func(req *http.Request, p retrip.Prep) error {
+func beforeRetries(prepareRetry func(*http.Request) error) func(*http.Request, retrip.PrepareInfo) error {
+	return func(req *http.Request, p retrip.PrepareInfo) error {
 		if p.Number == 1 {
 			return nil
 		}
@@ -174,10 +174,10 @@ func pageHTTPRetry(policy httpretry.RetryPolicy, backoff httpretry.BackoffPolicy
 	}
 	s := retrip.Standard() // after
 	s.MaxAttempts = 4
-	s.RepeatAll = true // as there; without it, a POST is safe
+	s.RetryNonIdempotent = true // as there; without it, a POST is safe
 	s.Classifiers = []retrip.Classifier{shouldRetry(policy)}
 	s.Backoff = retrip.BackoffFunc(func(r retrip.Retry) (time.Duration, bool) { return backoff(r.Index + 1), true })
-	s.ThrottleBackoff, s.Waits = nil, nil // it knows neither
+	s.ThrottleBackoff, s.Hints = nil, nil // it knows neither
 	client := &http.Client{Transport: &retrip.Transport{Strategy: s}}
 	return before(), s, client
 }
@@ -239,8 +239,8 @@ func TestLines(t *testing.T) {
 		func(s *retrip.Strategy) { s.Backoff = migrate.DelayFn(delay) },
 		func(s *retrip.Strategy) { s.MaxAttempts = 4 },
 		func(s *retrip.Strategy) { s.MaxAttempts = math.MaxInt },
-		func(s *retrip.Strategy) { s.RepeatAll = false },
-		func(s *retrip.Strategy) { s.RepeatAll = true },
+		func(s *retrip.Strategy) { s.RetryNonIdempotent = false },
+		func(s *retrip.Strategy) { s.RetryNonIdempotent = true },
 		func(s *retrip.Strategy) { s.Rand = rand.Float64 },
 		func(s *retrip.Strategy) { s.Quota = retrip.NewBucket(500) },
 		func(s *retrip.Strategy) { s.Quota = nil },
@@ -275,7 +275,7 @@ func TestLines(t *testing.T) {
 
 	var (
 		httpClient   http.Client
-		onAttempt    = func(*http.Request, retrip.Prep) error { return nil }
+		onAttempt    = func(*http.Request, retrip.PrepareInfo) error { return nil }
 		prepareRetry = func(*http.Request) error { return nil }
 		breaker      = failsafe.Policy[*http.Response](circuitbreaker.NewWithDefaults[*http.Response]())
 	)
@@ -297,7 +297,7 @@ func TestLines(t *testing.T) {
 		},
 		{
 			Base:    failsafehttp.NewRoundTripperWithLevel(nil),
-			Observe: func(e retrip.Event) { log.Println(e.Reason == retrip.QuotaSpent) },
+			Observe: func(e retrip.Event) { log.Println(e.Reason == retrip.QuotaExhausted) },
 		},
 	} {
 		require.NoError(t, transport.Validate())
@@ -309,7 +309,7 @@ func TestLines(t *testing.T) {
 	cancel()
 	_, s, err := pageBackOff(done, func() (*http.Response, error) { return nil, errFatal })
 	require.Error(t, err)
-	require.False(t, errors.Is(err, retrip.AttemptsSpent))
+	require.False(t, errors.Is(err, retrip.ErrAttemptsExhausted))
 	require.NoError(t, (&retrip.Transport{Strategy: s}).Validate())
 
 	req := pageRequest(t.Context())

@@ -27,7 +27,7 @@ func TestFailsafe(t *testing.T) {
 	}
 	ours := func(base http.RoundTripper) *http.Client {
 		_, s := pageFailsafe()
-		s.RepeatAll = true
+		s.RetryNonIdempotent = true
 		s.Classifiers = []retrip.Classifier{handleIf(failsafeRule)}
 		return &http.Client{Transport: &retrip.Transport{Base: base, Strategy: s, AttemptTimeout: perAttempt}}
 	}
@@ -60,9 +60,9 @@ func TestHeimdall(t *testing.T) {
 	}
 	ours := func(base http.RoundTripper) *http.Client {
 		_, s, _ := pageHeimdall(retrier)
-		s.RepeatAll = true
+		s.RetryNonIdempotent = true
 		s.Classifiers = []retrip.Classifier{handleIf(heimdallRule)}
-		s.Waits = nil
+		s.Hints = nil
 		return &http.Client{Transport: &retrip.Transport{Base: base, Strategy: s, AttemptTimeout: perAttempt}}
 	}
 	compareOnly(t, peer, ours, func(outcome) bool { return true })

@@ -96,7 +96,7 @@ func compareOnly(t *testing.T, peer, ours way, taken func(outcome) bool) {
 		case last.err != nil:
 			require.ErrorIs(t, got.err, last.err, what)
 		case last.hangs:
-			var timeout net.Error
+			var timeout interface{ Timeout() bool }
 			require.ErrorAs(t, got.err, &timeout, what)
 			require.True(t, timeout.Timeout(), what)
 		default:

@@ -118,13 +118,13 @@ func (r *rig) after(call call, faults ...faultlayer.Fault) (seen, error) {
 	ctx, trace := retrip.WithTrace(context.Background())
 	err := call(ctx, r.client)
 	attempts := 0
-	for _, events := range trace.Trips() {
+	for _, events := range trace.Requests() {
 		last := events[len(events)-1]
 		require.LessOrEqual(r.t, last.Attempt, retrip.Standard2026().MaxAttempts)
 		attempts += last.Attempt
 	}
 	require.EqualValues(r.t, attempts, r.base.Calls.Load()-before)
-	return seen{trace.Trips(), r.faults.Hits()}, err
+	return seen{trace.Requests(), r.faults.Hits()}, err
 }
 
 // small is an object for the tests in which the size does not matter.
@@ -218,7 +218,7 @@ func TestLastAnswer(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	s, err := r.after(putFile(small), slowDown, slowDown, slowDown, slowDown)
-	require.Equal(t, retrip.AttemptsSpent, s.last().Reason)
+	require.Equal(t, retrip.AttemptsExhausted, s.last().Reason)
 	require.Len(t, s.hits, 3)
 	require.Equal(t, "SlowDown", minio.ToErrorResponse(err).Code)
 	require.Equal(t, "Please reduce your request rate.", minio.ToErrorResponse(err).Message)

@@ -91,7 +91,7 @@ func prepared(transport *retrip.Transport, config *clientcredentials.Config) *ht
 		Base:     transport.Base,
 		Strategy: transport.Strategy,
 		Observe:  transport.Observe,
-		Prepare: func(req *http.Request, _ retrip.Prep) error {
+		Prepare: func(req *http.Request, _ retrip.PrepareInfo) error {
 			token, err := source.Token()
 			if err == nil {
 				token.SetAuthHeader(req)

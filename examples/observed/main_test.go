@@ -33,9 +33,9 @@ func TestRun(t *testing.T) {
 
 	require.NoError(t, <-done)
 	const some = ` +[1-9]\d*`
-	out.find(t, `(?m)^(time)=\S+ level=WARN .* host=billing.example .* reason="quota spent"`)
+	out.find(t, `(?m)^(time)=\S+ level=WARN .* host=billing.example .* reason="quota exhausted"`)
 	out.find(t, `(?m)^ *(all)`+some+some+some+some+some+some+` *$`) // requests, …, given up
-	out.find(t, `(?m)^(Why) requests were given up: .*quota spent`)
+	out.find(t, `(?m)^(Why) requests were given up: .*quota exhausted`)
 	out.find(t, `(?m)^(Spans): [1-9]\d* of requests, [1-9]\d* of attempts, [1-9]\d* of these resends\..* trace [0-9a-f]{32}\.$`)
 	require.NotContains(t, out.String(), "invoices", "no path")
 }

@@ -35,6 +35,7 @@ func observe(base http.RoundTripper, w io.Writer) (*observed, error) {
 	}
 	o.transport, err = otelretrip.Wrap(&retrip.Transport{
 		Base:           base,
+		KeepStats:      true,
 		AttemptTimeout: 300 * time.Millisecond,
 		PerKey:         strategyFor,
 		Observe:        retrip.LogTo(slog.New(slog.NewTextHandler(w, &slog.HandlerOptions{Level: slog.LevelWarn}))),
@@ -46,7 +47,6 @@ func observe(base http.RoundTripper, w io.Writer) (*observed, error) {
 	if err != nil {
 		return nil, err
 	}
-	o.transport.Unwrap().Stats() // counts from now on
 	return o, nil
 }
 

@@ -126,7 +126,7 @@ func get(ctx context.Context, client *http.Client, url string) ([]retrip.Event, 
 	if _, err := io.Copy(io.Discard, resp.Body); err != nil {
 		return nil, err
 	}
-	return trace.Trips()[0], nil // the only one, since no server redirects
+	return trace.Requests()[0], nil // the only one, since no server redirects
 }
 
 // printRequest prints one line about one request.
@@ -137,7 +137,7 @@ func printRequest(w io.Writer, events []retrip.Event) {
 	)
 	for _, e := range events {
 		answers = append(answers, fmt.Sprint(e.Status))
-		waited += e.AdmitWait
+		waited += e.LimiterWait
 	}
 	last := events[len(events)-1]
 	end := last.Class.String()

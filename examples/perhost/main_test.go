@@ -10,15 +10,15 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-const want = `key                        answers          the end         waited for the limiter
-api.example.com            503 503 200      success         0s
-gateway.example.com        503              attempts spent  0s
-batch.example.com          503 503 503 200  success         0s
-tables.example.com/orders  400              attempts spent  0s
-tables.example.com/users   200              success         0s
-tables.example.com/users   200              success         0s
-tables.example.com/users   200              success         0s
-tables.example.com/orders  200              success         `
+const want = `key                        answers          the end             waited for the limiter
+api.example.com            503 503 200      success             0s
+gateway.example.com        503              attempts exhausted  0s
+batch.example.com          503 503 503 200  success             0s
+tables.example.com/orders  400              attempts exhausted  0s
+tables.example.com/users   200              success             0s
+tables.example.com/users   200              success             0s
+tables.example.com/users   200              success             0s
+tables.example.com/orders  200              success             `
 
 func TestOutput(t *testing.T) {
 	t.Parallel()

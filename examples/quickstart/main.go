@@ -83,7 +83,7 @@ func (s scene) play(w io.Writer, client *http.Client, total *tally) error {
 		}
 
 		fmt.Fprintf(w, "%s %s\n", s.method, s.title)
-		for _, events := range trace.Trips() { // one, since no server redirects
+		for _, events := range trace.Requests() { // one, since no server redirects
 			total.add(events)
 			if err := show.Table(w, events); err != nil {
 				return err

@@ -42,7 +42,7 @@ GET that hangs for longer than the attempt timeout
 
 POST that failed, perhaps after it had its effect: not sent twice
   attempt  outcome                    class      what next
-  1        500 Internal Server Error  transient  stop: not repeatable
+  1        500 Internal Server Error  transient  stop: not idempotent
   returned: 500 Internal Server Error, "oops"
 
 POST that was certainly not processed: sent again, with its body
@@ -55,12 +55,12 @@ GET of a server that is down
   attempt  outcome                  class      what next
   1        503 Service Unavailable  transient  again in <wait> (backoff)
   2        503 Service Unavailable  transient  again in <wait> (backoff)
-  3        503 Service Unavailable  transient  stop: attempts spent
+  3        503 Service Unavailable  transient  stop: attempts exhausted
   returned: 503 Service Unavailable, "down until noon"
 
 GET of a server that is down
   attempt  outcome                  class      what next
-  1        503 Service Unavailable  transient  stop: quota spent
+  1        503 Service Unavailable  transient  stop: quota exhausted
   returned: 503 Service Unavailable, "down until noon"
 
 9 requests in 18 attempts: 6 were saved by a retry, 3 returned the server's last answer.

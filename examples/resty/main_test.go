@@ -143,7 +143,7 @@ func TestRestysOwnRetries(t *testing.T) {
 	}
 	server.faults.Fail(nil, lost, lost, lost)
 	_, err = client.R().SetBody("milk").Post("/notes")
-	require.ErrorIs(t, err, retrip.NotRepeatable)
+	require.ErrorIs(t, err, retrip.ErrNotIdempotent)
 	requireHits(t, server, "POST", []byte("milk"), 3)
 	require.EqualValues(t, 3, base.calls.Load())
 	require.Equal(t, 3, server.count())

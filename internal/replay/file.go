@@ -16,6 +16,10 @@ type file struct {
 }
 
 func (f *file) read(r *reader, p []byte) (n int, ok bool, err error) {
+	if f.held {
+		f.await()
+		return 0, false, nil
+	}
 	at := f.start + r.offset
 	f.mu.Unlock()
 	n, err = f.ReadAt(p, at)

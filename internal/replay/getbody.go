@@ -19,10 +19,12 @@ func reopen(req *http.Request) (io.ReadCloser, error) {
 	case body == nil:
 		return nil, errors.New("Request.GetBody returned a nil body and no error")
 	case req.ContentLength > 0:
-		return &sizedBody{body, req.ContentLength, req.ContentLength}, nil
-	default:
+		body = &sizedBody{body, req.ContentLength, req.ContentLength}
+	}
+	if InMemory(body) {
 		return body, nil
 	}
+	return watch(body), nil
 }
 
 // A sizedBody is a body from GetBody of a request that declares its length. It

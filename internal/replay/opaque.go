@@ -25,8 +25,9 @@ const (
 	graceStep  = 5 * time.Millisecond
 )
 
-// An opaqueBody knows which attempt may read it, and when its source can be
-// closed. It is a part of its source, and so allocated along with it.
+// An opaqueBody is what a file and a stream have in common: which attempt may
+// read it, and when its source is closed. Either has it as a part, so that a body
+// is one allocation.
 type opaqueBody struct {
 	ctx      context.Context // the request's: its end closes the source
 	src      io.ReadCloser
@@ -35,8 +36,8 @@ type opaqueBody struct {
 
 	mu      sync.Mutex
 	attempt int       // counts the attempts: readers of earlier ones get nothing
-	open    []*reader // those of the attempt that may still need the source; the first is the one it sends
-	wrapped bool      // what it sends is of Prepare's making, perhaps of any of them
+	open    []*reader // those of the attempt that may still need the source, the one it sends first
+	wrapped bool      // the attempt sends a body of Prepare's making, which may read any of them
 	held    bool      // no Read of the source may begin until it is clear whether a retry follows
 	final   bool      // no attempt will follow
 	unwatch func() bool
@@ -186,8 +187,8 @@ func (o *opaqueBody) hold(cancel <-chan struct{}) error {
 	}
 }
 
-// Fence ends an attempt: its bodies can't be read any more, whether its base has
-// noticed or not.
+// Fence ends an attempt: its bodies can't be read any more, whatever its base
+// still does with them.
 func (o *opaqueBody) Fence() {
 	if o == nil {
 		return
@@ -256,6 +257,14 @@ func (o *opaqueBody) signal() {
 		close(o.changed)
 		o.changed = nil
 	}
+}
+
+// await waits for a change, without the lock meanwhile.
+func (o *opaqueBody) await() {
+	changed := o.nextChange()
+	o.mu.Unlock()
+	<-changed
+	o.mu.Lock()
 }
 
 func (o *opaqueBody) nextChange() <-chan struct{} {

@@ -20,9 +20,12 @@ func (b *Body) Lend(out *http.Request) {
 // body of Prepare's making is closed along with the one that it found. err is
 // what Prepare returned: then nothing is sent.
 func (b *Body) Choose(out *http.Request, err error) {
-	original := io.Closer(b.held)
+	var original io.Closer
+	if b.held != nil {
+		original = b.held
+	}
 	if own, ok := b.held.(*reader); ok {
-		original = lender{own}
+		original = allReaders{own}
 		if err == nil {
 			b.chosen(own, out.Body)
 		}
@@ -35,10 +38,10 @@ func (b *Body) Choose(out *http.Request, err error) {
 		}
 	case out.Body == nil || out.Body == http.NoBody: // which net/http must be able to see
 		Close(original)
-	case b.held == nil:
-		b.held = out.Body
-	case out.Body != b.held:
-		b.held = replacedBody{out.Body, original}
+	case out.Body != b.held: // also if there was none
+		replaced := watch(out.Body)
+		replaced.watchCopies(out)
+		b.held = replacedBody{replaced, original}
 		out.Body = b.held
 	case once != nil:
 		out.Body = once.ReadCloser // as net/http knows it
@@ -61,11 +64,11 @@ func (o *opaqueBody) chosen(own *reader, body io.ReadCloser) {
 	}
 }
 
-// A lender ends all readers of an attempt.
-type lender struct{ *reader }
+// allReaders are those of an attempt, which are closed at once.
+type allReaders struct{ own *reader }
 
-func (l lender) Close() error {
-	l.body.end(l.attempt)
+func (a allReaders) Close() error {
+	a.own.body.end(a.own.attempt)
 	return nil
 }
 
@@ -82,13 +85,17 @@ func (b *closeOnce) Close() error {
 	return b.ReadCloser.Close()
 }
 
-// A replacedBody closes the body that Prepare found along with the one that it
-// put in its place.
+// A replacedBody is one of Prepare's making. If Prepare found another, that is
+// closed along with it.
 type replacedBody struct {
-	io.ReadCloser
+	*watchedBody
 	original io.Closer
 }
 
 func (b replacedBody) Close() error {
-	return errors.Join(b.ReadCloser.Close(), b.original.Close())
+	err := b.watchedBody.Close()
+	if b.original == nil {
+		return err
+	}
+	return errors.Join(err, b.original.Close())
 }

@@ -26,7 +26,7 @@ type stream struct {
 
 	chunks [][]byte // what the source gave so far, while that is kept
 	size   int64
-	sole   *reader // who alone gets what is no longer kept, by way of:
+	sole   *reader // the one that reads what is no longer kept, by way of:
 	buffer []byte
 	window []byte // the part of buffer that it has not read yet
 }
@@ -56,10 +56,7 @@ func (s *stream) read(r *reader, p []byte) (n int, ok bool, err error) {
 		err = s.start(r, len(p))
 		return 0, err != nil, err
 	default:
-		changed := s.nextChange()
-		s.mu.Unlock()
-		<-changed
-		s.mu.Lock()
+		s.await()
 		return 0, false, nil
 	}
 }

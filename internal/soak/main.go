@@ -119,7 +119,7 @@ func (s *soak) transport(base http.RoundTripper, mode retrip.Mode) *retrip.Trans
 		PerKey: func(string) *retrip.Strategy {
 			p := mode.Strategy()
 			p.Backoff = retrip.FullJitter{Base: 5 * time.Millisecond, Cap: 50 * time.Millisecond}
-			p.ThrottleBackoff, p.MaxWait, p.MaxAdmitWait = p.Backoff, time.Second, time.Second
+			p.ThrottleBackoff, p.MaxRetryAfter, p.MaxLimiterWait = p.Backoff, time.Second, time.Second
 			return p
 		},
 		Observe: func(e retrip.Event) {

@@ -3,6 +3,7 @@ package retrip
 import (
 	"hash/maphash"
 	"net/http"
+	"net/netip"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -195,15 +196,62 @@ func (t *keyTable) victim() int {
 // HostKey returns the key of a request unless Transport.Key says otherwise: the
 // URL's host in lower case, without the scheme's default port. A Key that
 // divides a host further can begin with it.
+//
+// A server has one key however its URL spells the port (:080), an IP address
+// ([::1], [0::1]) or the end of its name (a dot there speaks to the resolver).
+// Names that are not ASCII are as in the URL: which of them are one server only
+// golang.org/x/net/idna knows. Write them in its form (xn--…).
 func HostKey(req *http.Request) string {
-	host := req.URL.Host
-	switch req.URL.Scheme {
-	case "http":
-		host = strings.TrimSuffix(host, ":80")
-	case "https":
-		host = strings.TrimSuffix(host, ":443")
+	host, port := cutPort(req.URL.Host)
+	if n := len(host); n > 2 && host[0] == '[' && host[n-1] == ']' {
+		host = addressKey(host)
+	} else if host = lowerASCII(host); !strings.ContainsAny(host, "[:") { // else no name
+		host = strings.TrimRight(host, ".")
 	}
-	return lowerASCII(host)
+	if port == "" || port == "80" && req.URL.Scheme == "http" || port == "443" && req.URL.Scheme == "https" {
+		return host
+	}
+	if whole := req.URL.Host; whole[:len(whole)-len(port)-1] == host {
+		return whole // as most are
+	}
+	return host + ":" + port
+}
+
+// cutPort divides a host from its port, which loses its leading zeros; a host
+// that has none, or a strange one, stays whole.
+func cutPort(whole string) (host, port string) {
+	colon := strings.LastIndexByte(whole, ':')
+	if colon < 0 || strings.IndexByte(whole[:colon], ':') >= 0 && whole[colon-1] != ']' {
+		return whole, ""
+	}
+	host, port = whole[:colon], whole[colon+1:]
+	if strings.Trim(port, "0123456789") != "" {
+		return whole, ""
+	}
+	for len(port) > 1 && port[0] == '0' {
+		port = port[1:]
+	}
+	return host, port
+}
+
+// addressKey is the shortest form of an IP address in brackets, which stay if
+// it needs them. The name of a zone is an interface's, and keeps its case.
+func addressKey(host string) string {
+	inside := host[1 : len(host)-1]
+	address, err := netip.ParseAddr(inside)
+	if err != nil {
+		return lowerASCII(host)
+	}
+	address = address.Unmap() // a dial makes no difference
+	var buf [64]byte
+	short := address.AppendTo(buf[:0])
+	switch {
+	case address.Is4():
+		return string(short)
+	case string(short) == inside:
+		return host
+	}
+	return "[" + string(short) + "]"
 }
 
 // lowerASCII makes A to Z small, and returns the host itself if it has none of
@@ -231,4 +279,46 @@ func (t *Transport) entryOf(req *http.Request) *entry {
 		}
 	}
 	return t.keys.find(HostKey(req), t.newEntry)
+}
+
+const (
+	// skewThreshold is the difference of clocks that a skew error must come
+	// with to be believed: aws-sdk-go-v2, aws/retry, strictly more than 4 min.
+	skewThreshold = 4 * time.Minute
+	// maxTrustedTrip is the longest exchange whose middle says anything about
+	// the server's clock: aws-sdk-go-v2, 15 minutes.
+	maxTrustedTrip = 15 * time.Minute
+	// maxSkew is the largest difference taken for a wrong clock. Our choice: by
+	// more than a day, it is rather the server's that is wrong.
+	maxSkew = 24 * time.Hour
+)
+
+// skew is the offset of a server's clock from ours, positive if its clock is
+// ahead. Concurrent requests each keep the offset they were signed with; what
+// is here is for the next.
+type skew struct{ ns atomic.Int64 }
+
+func (s *skew) offset() time.Duration      { return time.Duration(s.ns.Load()) }
+func (s *skew) store(offset time.Duration) { s.ns.Store(int64(offset)) }
+
+// measureSkew compares the Date of a response with the middle of the exchange.
+// It trusts only a server that has proved who it is, and no reply out of a
+// cache, whose Date is old.
+func measureSkew(a Attempt) (offset time.Duration, ok bool) {
+	if a.Response == nil || a.Response.TLS == nil || a.Response.Header.Get("Age") != "" {
+		return 0, false
+	}
+	date, err := http.ParseTime(a.Response.Header.Get("Date"))
+	trip := a.Done.Sub(a.Sent)
+	if err != nil || trip > maxTrustedTrip {
+		return 0, false
+	}
+	offset = date.Sub(a.Sent.Add(trip / 2))
+	return offset, offset.Abs() <= maxSkew
+}
+
+// explainsRefusal reports whether an attempt signed with one offset was
+// refused because the true offset is another one.
+func explainsRefusal(signed, measured time.Duration) bool {
+	return (measured - signed).Abs() > skewThreshold
 }

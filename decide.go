@@ -1,0 +1,239 @@
+package retrip
+
+import (
+	"time"
+)
+
+// A verdict is what a strategy makes of an attempt's outcome.
+type verdict struct {
+	class  Class // Unknown if the caller cancelled, which says nothing of the server
+	byCode bool  // an error code that a classifier lists decided it
+}
+
+// A decision is what follows from a failure.
+type decision struct {
+	reason   Reason        // why no retry follows, or 0
+	wait     time.Duration // before the retry; or the wait that is too long
+	from     string        // the source of the wait
+	own      time.Duration // the backoff's share of it
+	hinted   time.Duration // what servers have asked for so far, this wait included
+	obstacle error         // why the body can't be sent again
+	linger   time.Duration // how long the answer of a long poll is held back
+}
+
+// no is the decision that no retry follows.
+func no(reason Reason) decision { return decision{reason: reason} }
+
+// A history is what later attempts need of earlier ones.
+type history struct {
+	failed time.Time     // when the first attempt ended
+	own    time.Duration // the last backoff
+	hinted time.Duration // what servers asked for so far
+	class  Class         // of the last attempt
+	last   failure
+}
+
+// A failure is what is kept of an attempt whose response is gone.
+type failure struct {
+	err    error
+	status int
+	code   string
+}
+
+// classify says what the outcome means. It may read the beginning of the
+// response's body, which the caller still gets whole.
+func (r *route) classify(o *outcome) (v verdict) {
+	if r.observed() {
+		o.tokens = r.policy.tokens()
+	}
+	failed := o.Err != nil || o.Response.StatusCode >= 400
+	if failed {
+		o.ended()
+		if o.Err != nil && (cancellation(r.req) != nil || cancelRequested(o.Err)) {
+			return verdict{}
+		}
+		if o.Response != nil {
+			readError(&o.Attempt)
+		}
+	}
+	v.class, v.byCode = r.policy.classify(&o.Attempt)
+	if v.class == NeedsBody {
+		readBody(&o.Attempt, -1) // for as long as it takes: the classifier knows what it asks for
+		v.class, v.byCode = r.policy.classify(&o.Attempt)
+	}
+	skewed := r.t.Prepare != nil && r.skewed(o)
+	switch {
+	case v.class == Success && o.Err == nil:
+		return v
+	case v.class == Transient, v.class == Throttled, v.class == ClockSkewed && skewed:
+	default: // also what is no class, and a success without a response
+		v.class = Permanent
+	}
+	o.ended()
+	return v
+}
+
+// ended reads the clock, unless that was done when the attempt ended.
+func (o *outcome) ended() {
+	if o.Done.IsZero() {
+		o.Done = time.Now()
+	}
+}
+
+// skewed notes how far the server's clock is off, and reports whether that
+// explains a refused time stamp.
+func (r *route) skewed(o *outcome) bool {
+	measured, ok := measureSkew(o.Attempt)
+	if ok {
+		r.entry.setSkew(measured)
+	}
+	return ok && explainsRefusal(o.signed, measured)
+}
+
+// report tells the limiter and the quota how the attempt ended, once for each
+// that was sent. It comes before the decision, which asks how long the limiter's
+// queue is.
+func (r *route) report(o *outcome, v verdict) {
+	if v.class == Unknown { // it was sent, and says nothing about the server
+		if r.limiter != nil {
+			r.limiter.count(r.limiter.clock())
+		}
+		return
+	}
+	if v.class == Success {
+		r.policy.give(max(o.cost, 1))
+	} else if r.limiter == nil && r.policy.Limiter != nil { // one for each request
+		r.limiter = newLimiter(r.begun)
+	}
+	if r.limiter != nil {
+		r.limiter.update(r.limiter.clock(), v.class == Throttled)
+	}
+}
+
+// decide says whether a retry should follow a failure and how long it waits. It
+// changes nothing: what a retry takes is taken by secure.
+func (r *route) decide(p *permit, o *outcome, v verdict, past *history) decision {
+	switch {
+	case v.class == Unknown:
+		return no(Cancelled)
+	case v.class == Permanent:
+		return no(NotRetryable)
+	case !r.repeatable() && !unprocessed(o, v):
+		return no(NotIdempotent)
+	case o.Number >= r.attemptsAllowed():
+		return no(AttemptsExhausted)
+	case cancellation(r.req) != nil:
+		return no(Cancelled)
+	}
+	if obstacle := p.body.Check(); obstacle != nil {
+		return decision{reason: BodyNotReplayable, obstacle: obstacle}
+	}
+	return r.schedule(o, v, past)
+}
+
+// repeatable reports whether the request may be sent again although the first
+// time may have had its effect.
+func (r *route) repeatable() bool {
+	return r.idempotent || r.policy.RetryNonIdempotent || repeatable(r.req)
+}
+
+// attemptsAllowed is 1 where a retrier further out has taken over already.
+func (r *route) attemptsAllowed() int {
+	if outerAttempt(r.req) > 1 {
+		return 1
+	}
+	return r.attempts
+}
+
+// schedule says how long the retry waits, or that it would wait too long.
+func (r *route) schedule(o *outcome, v verdict, past *history) decision {
+	s := r.policy
+	elapsed := time.Duration(0)
+	if !past.failed.IsZero() {
+		elapsed = o.Done.Sub(past.failed)
+	}
+	own, ok := s.delay(Retry{Index: o.Number - 1, Class: v.class, Attempt: o.Attempt, Prev: past.own, Elapsed: elapsed})
+	if !ok {
+		return no(BackoffStopped)
+	}
+	d := decision{wait: own, from: "backoff", own: own, hinted: past.hinted}
+	if h, ok := s.hint(&o.Attempt, own); ok && h.Wait > own {
+		d.wait, d.from = h.Wait, h.From
+		if h.Wait > s.MaxRetryAfter-past.hinted {
+			d.reason = WaitOverCap
+			return d
+		}
+		d.hinted += h.Wait
+	}
+	var queued time.Duration // the wait counts towards it
+	if r.limiter != nil {
+		queued = r.limiter.queueTime(r.limiter.clock())
+	}
+	switch {
+	case s.MaxLimiterWait > 0 && queued-d.wait > s.MaxLimiterWait:
+		d.reason, d.wait, d.from = WaitOverCap, queued, "limiter"
+	case r.outlivesDeadline(d.wait, o.Done), r.outlivesDeadline(queued, time.Time{}):
+		d.reason = WaitOverDeadline
+		if queued > d.wait {
+			d.wait, d.from = queued, "limiter"
+		}
+	}
+	return d
+}
+
+// outlivesDeadline reports whether a wait that began at a time, or begins now if
+// that is zero, would end too late.
+func (r *route) outlivesDeadline(wait time.Duration, from time.Time) bool {
+	deadline, ok := r.ctx.Deadline()
+	if !ok {
+		return false
+	}
+	now := time.Now()
+	if !from.IsZero() {
+		wait -= now.Sub(from)
+	}
+	return wait >= deadline.Sub(now)
+}
+
+// secure gets what the retry needs: the body, which may take a moment, and last
+// the quota's consent. It may turn the decision into a no.
+func (r *route) secure(p *permit, o *outcome, v verdict, d decision) decision {
+	if d.obstacle = p.body.Hold(); d.obstacle == nil {
+		d.obstacle = p.body.Reopen()
+	}
+	if d.obstacle != nil {
+		if cancellation(r.req) != nil {
+			return no(Cancelled)
+		}
+		return decision{reason: BodyNotReplayable, obstacle: d.obstacle}
+	}
+	cost := r.policy.costOf(&o.Attempt, v.class)
+	if r.policy.take(cost) {
+		p.cost = cost
+		return d
+	}
+	if longPoll := r.policy.LongPoll; longPoll != nil && longPoll(r.req) {
+		return decision{reason: QuotaExhausted, wait: d.wait, from: d.from, linger: d.wait}
+	}
+	return no(QuotaExhausted)
+}
+
+// add notes what later attempts need of this one.
+func (h *history) add(o *outcome, v verdict, d decision) {
+	if h.failed.IsZero() {
+		h.failed = o.Done
+	}
+	h.own, h.hinted, h.class = d.own, d.hinted, v.class
+	h.last = failure{err: o.Err}
+	if o.Response != nil {
+		h.last.status, h.last.code = o.Response.StatusCode, o.knownCode(v)
+	}
+}
+
+// knownCode is the error code, if a classifier lists it.
+func (o *outcome) knownCode(v verdict) string {
+	if v.byCode {
+		return o.Code
+	}
+	return ""
+}

@@ -1,0 +1,228 @@
+package retrip
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"time"
+
+	"github.com/retrip-go/retrip/internal/replay"
+)
+
+// discardTime is how long a response may be read for its connection's sake
+// where the backoff is shorter. Our choice: the rest of a short error page
+// takes less, and a request without a backoff does not notice.
+const discardTime = 10 * time.Millisecond
+
+// A kept response is the one that a retry follows. While the retry waits, it is
+// read ahead, so that its connection can serve the next attempt. It is let go
+// when that attempt is sent: if it can't be, the caller gets the response.
+type kept struct {
+	resp    *http.Response
+	reading *peekedBody // nil if nothing is left to read
+}
+
+// keep begins to read a response that a retry follows.
+func keep(resp *http.Response) kept {
+	k := kept{resp: resp}
+	if k.resp == nil || k.resp.Body == nil || k.resp.Body == http.NoBody || k.resp.ContentLength == 0 {
+		return k
+	}
+	if p, ok := k.resp.Body.(*peekedBody); !ok || !p.ended() {
+		k.reading = peek(k.resp) // what was peeked before comes first and counts
+	}
+	return k
+}
+
+// letGo closes the response. Closing may wait for the network, and over HTTP/2
+// for the request's body, so unless the response has ended it is done on the
+// side.
+func (k *kept) letGo(req *http.Request) {
+	resp, ended := k.resp, k.reading == nil || k.reading.ended()
+	*k = kept{}
+	switch {
+	case resp == nil || resp.Body == nil:
+	case ended && !hasBody(req):
+		_ = resp.Body.Close() // nobody will read it
+	default:
+		go replay.Close(resp.Body)
+	}
+}
+
+// wait sleeps until the retry is due, which counts from when the attempt ended:
+// what a look into a slow body took is part of it. A response that is still being
+// read then gets the rest of its time.
+func (r *route) wait(d decision, ended time.Time, reading *peekedBody) error {
+	left := d.wait
+	if left > 0 {
+		left = max(0, left-time.Since(ended))
+	}
+	err := pause(r.req, left, nil)
+	if reading != nil {
+		if err == nil && d.wait < discardTime {
+			err = pause(r.req, discardTime-d.wait, reading.done)
+		}
+		reading.stop.Store(true)
+	}
+	return err
+}
+
+var errRequestCancel = errors.New("retrip: Request.Cancel was closed")
+
+// pause is the one place that sleeps: for d, or without end if d is negative.
+// It returns early if wake gets a value or is closed, and with an error if the
+// caller cancels the request.
+func pause(req *http.Request, d time.Duration, wake <-chan struct{}) error {
+	if d == 0 {
+		return cancellation(req)
+	}
+	select { // a timer costs more than to look
+	case <-wake:
+		return cancellation(req)
+	default:
+	}
+	var due <-chan time.Time
+	if d > 0 {
+		timer := time.NewTimer(d)
+		defer timer.Stop()
+		due = timer.C
+	}
+	select {
+	case <-due:
+	case <-wake:
+	case <-req.Context().Done():
+	case <-cancelled(req):
+	}
+	return cancellation(req)
+}
+
+// cancellation is why the caller no longer wants the request, or nil.
+func cancellation(req *http.Request) error {
+	if req.Context().Err() != nil {
+		return context.Cause(req.Context())
+	}
+	if cancel := cancelled(req); cancel != nil {
+		select {
+		case <-cancel:
+			return errRequestCancel
+		default:
+		}
+	}
+	return nil
+}
+
+// cancelled is the deprecated channel that http.Client.Timeout still uses over
+// transports other than net/http's.
+func cancelled(req *http.Request) <-chan struct{} {
+	//lint:ignore SA1019 deprecated for callers, not for transports
+	return req.Cancel
+}
+
+// conclude returns what the last attempt came to. A long poll that is refused a
+// retry by the quota waits before it returns the response.
+func (r *route) conclude(p *permit, o *outcome, v verdict, d decision, past *history) (*http.Response, error) {
+	p.body.Finish()
+	_ = pause(r.req, d.linger, nil) // cut short, too, it returns the response
+	if o.Err == nil {
+		return o.Response, nil
+	}
+	during := v.class == Unknown // the caller cancelled during the attempt, not after it
+	switch {
+	case o.Number == 1 && (d.reason == NotRetryable || o.body == replay.Failed || during) && r.tellsEnd(o.Err):
+		return nil, o.Err // retrip had no part in it
+	case during && o.Number > 1:
+		return nil, r.failure(o, d.reason, o.Err, past.last)
+	case d.reason == Cancelled:
+		return nil, r.failure(o, d.reason, o.Err, failure{err: o.Err})
+	case d.obstacle != nil:
+		return nil, r.failure(o, d.reason, fmt.Errorf("%w; %w", o.Err, d.obstacle), failure{})
+	}
+	return nil, r.failure(o, d.reason, o.Err, failure{})
+}
+
+// stop ends a request whose next attempt is not sent. It gives back what was held
+// for that attempt before the event tells of it. If there is a response, the
+// caller gets it, unless it cancelled or Prepare failed.
+func (r *route) stop(p *permit, o *outcome, why *refusal, past *history) (*http.Response, error) {
+	reason, err := why.reason, why.err
+	if cause := cancellation(r.req); cause != nil {
+		reason, err = Cancelled, cause // what failed may have failed for that
+	}
+	if r.observed() {
+		o.tokens = r.policy.tokens()
+	}
+	r.giveBack(p)
+	d := decision{reason: reason}
+	if reason == WaitOverCap || reason == WaitOverDeadline {
+		d.wait, d.from = why.wait, "limiter"
+	}
+	resp := p.answer.resp
+	if reason == Cancelled || reason == PrepareFailed {
+		p.answer.letGo(r.req)
+		resp = nil
+	}
+	r.observeStop(o, d, resp, err)
+	if resp != nil {
+		return resp, nil
+	}
+	return nil, r.failure(o, reason, err, past.last)
+}
+
+// end gives back whatever is still held and closes whatever response the caller
+// does not get, however the request ended: code of the user's may have panicked,
+// and an http.Server, for one, goes on after that.
+func (r *route) end(p *permit, o *outcome, returned *http.Response) {
+	r.giveBack(p)
+	for _, resp := range [...]*http.Response{o.Response, p.answer.resp} {
+		if resp != nil && resp != returned && resp.Body != nil {
+			go replay.Close(resp.Body) // closing may wait for the network
+		}
+	}
+}
+
+// giveBack empties the permit of an attempt that is not sent.
+func (r *route) giveBack(p *permit) {
+	if p.admitted {
+		r.limiter.giveBack()
+		p.admitted = false
+	}
+	if p.cost > 0 {
+		r.policy.give(p.cost)
+		p.cost = 0
+	}
+	if p.limit != nil {
+		p.limit.stop()
+		p.limit = nil
+	}
+	p.body.Finish()
+}
+
+// failure is the error of a request that ends without a response. last is what
+// failed before, where err does not tell.
+func (r *route) failure(o *outcome, reason Reason, err error, last failure) *Error {
+	e := &Error{Attempts: o.Number, Reason: reason, Err: err, Last: last.err, Status: last.status, Code: last.code}
+	switch cause := cancellation(r.req); {
+	case reason == Cancelled && cause != nil:
+		e.Err, e.ctxErr = cause, r.ctx.Err()
+	case !r.tellsEnd(err):
+		e.Err, e.ctxErr = fmt.Errorf("%w; %w", err, context.Cause(r.ctx)), r.ctx.Err()
+	}
+	if reason == WaitOverDeadline {
+		e.ctxErr = context.DeadlineExceeded // that is what it would have come to
+	}
+	return e
+}
+
+// tellsEnd reports whether err says how the caller's context ended, if it has.
+// Of a deadline, err itself must say that it is a timeout: http.Client asks no
+// error that it wraps.
+func (r *route) tellsEnd(err error) bool {
+	end := r.ctx.Err()
+	if end == nil {
+		return true
+	}
+	timeout, ok := err.(interface{ Timeout() bool })
+	return errors.Is(err, end) && errors.Is(err, context.Cause(r.ctx)) &&
+		(!errors.Is(end, context.DeadlineExceeded) || ok && timeout.Timeout())
+}

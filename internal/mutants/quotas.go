@@ -1,0 +1,160 @@
+package main
+
+// quotas are faults in the bucket and in who pays and earns.
+var quotas = []mutant{
+	{
+		name: "The last tokens can't be spent",
+		file: "bucket.go", old: `if have < int64(n) {`, new: `if have <= int64(n) {`,
+		tests: `TestBucketTimeline|TestVectorsQuota`,
+	},
+	{
+		name: "The last retry may cost more than what is left",
+		file: "bucket.go", old: `if have < int64(n) {`, new: `if have < 1 {`,
+		tests: `TestBucketTimeline|TestVectorsQuota`,
+	},
+	{
+		name: "Two retries at once pay once",
+		file: "bucket.go", old: `if b.tokens.CompareAndSwap(have, have-int64(n)) { return true }`, new: `b.tokens.Store(have - int64(n)); return true`,
+		tests: `TestBucketGivesNoTokenTwice`,
+	},
+	{
+		name: "A bucket holds more than its capacity",
+		file: "bucket.go", old: `min(int64(n), b.capacity-have)`, new: `int64(n)`,
+		tests: `TestBucketTimeline`,
+	},
+	{
+		name: "A retry that costs nothing is refused by an empty bucket",
+		file: "bucket.go", old: `if n <= 0 { return true }`, new: `if n <= 0 { return b.tokens.Load() > 0 }`,
+		tests: `TestZeroBucketRefuses|TestBucketTimeline`,
+	},
+	{
+		name: "A full bucket that misses a token counts as full",
+		file: "bucket.go", old: `return b.tokens.Load() >= b.capacity`, new: `return b.tokens.Load() >= b.capacity-10`,
+		tests: `TestKeysAreBounded|TestKeysStayFound|TestFloodOfHosts`,
+	},
+	{
+		name: "A panic gives back the tokens of a retry that was sent",
+		file: "end.go", old: `if c.cost > 0 && !c.spent {`, new: `if c.cost > 0 {`,
+		tests: `TestPanicsConserveTokens`,
+	},
+	{
+		name: "A permit that was not used is lost",
+		file: "end.go", old: `if c.paid {`, new: `if c.paid && false {`,
+		tests: `TestPermitsComeBack`,
+	},
+	{
+		name: "A plain success earns no token",
+		file: "plain.go", old: `p.bucket.Give(1)`, new: ``,
+		tests: `TestTokens|TestVectorsQuota`,
+	},
+	{
+		name: "A plain request of a context with its own strategy pays from the Transport's",
+		file: "plain.go", old: `|| overridesOf(req.Context()) != nil {`, new: `{`,
+		tests: `TestOverridesOfTheContext`,
+	},
+	{
+		name: "A quota that can't say whether it is full is forgotten",
+		file: "strategy.go", old: `!ok || !q.Full()`, new: `ok && !q.Full()`,
+		tests: `TestQuotaThatDoesNotTellIsKept`,
+	},
+	{
+		name: "A host is forgotten with the throttle its limiter met",
+		file: "strategy.go", old: `return s.Limiter == nil || s.Limiter.asNew()`, new: `return true`,
+		tests: `TestThrottledHostIsNotForgotten`,
+	},
+}
+
+// keys are faults in what state is kept for whom.
+var keys = []mutant{
+	{
+		name: "A host with the default port of https is another host",
+		file: "keys.go", old: `host = strings.TrimSuffix(host, ":443")`, new: ``,
+		tests: `TestHostKey`,
+	},
+	{
+		name: "A port of http is cut off with https",
+		file: "keys.go", old: `host = strings.TrimSuffix(host, ":443")`, new: `host = strings.TrimSuffix(strings.TrimSuffix(host, ":443"), ":80")`,
+		tests: `TestHostKey`,
+	},
+	{
+		name: "Two hosts that differ by a dotted İ share a quota",
+		file: "keys.go", old: `return lowerASCII(host)`, new: `return strings.ToLower(host)`,
+		tests: `TestHostKey`,
+	},
+	{
+		name: "A host in upper case is another host",
+		file: "keys.go", old: `return lowerASCII(host)`, new: `return host`,
+		tests: `TestHostKey|TestEachHostHasItsOwnQuota`,
+	},
+	{
+		name: "Host names beyond MaxKeys each get a fresh quota",
+		file: "keys.go", old: `if t.overflow.Load() == nil { t.overflow.CompareAndSwap(nil, create("")) } return t.overflow.Load()`,
+		new:   `return create("")`,
+		tests: `TestKeysAreBounded|TestPerKeyIsNotAskedInVain`,
+	},
+	{
+		name: "Two requests that need a new key at once have a quota each",
+		file: "keys.go", old: `if found := t.get(e.key); found != nil { return found }`, new: ``,
+		tests: `TestKeysHaveOneEntry`,
+	},
+	{
+		name: "A key that was made in the meantime drops another",
+		file: "keys.go", old: `defer t.mu.Unlock() if e := t.get(key); e != nil {`, new: `defer t.mu.Unlock(); if e := t.get(key); e != nil && false {`,
+		tests: `TestKeysHaveOneEntry`,
+	},
+	{
+		name: "More keys than MaxKeys are kept",
+		file: "keys.go", old: `if len(t.ring) == t.max { return nil }`, new: ``,
+		tests: `TestNewKeysAtOnceAreBounded`,
+	},
+	{
+		name: "A host whose quota is spent is forgotten",
+		file: "keys.go", old: `(e.shared || e.policy.asNew())`, new: `true`,
+		tests: `TestKeysAreBounded`,
+	},
+	{
+		name: "A host's measured clock is forgotten",
+		file: "keys.go", old: `e.skew.offset().Abs() <= skewThreshold && (e.shared`, new: `(e.shared`,
+		tests: `TestMeasuredSkewAndRoom`,
+	},
+	{
+		name: "A host with one Strategy for all is never forgotten",
+		file: "keys.go", old: `(e.shared || e.policy.asNew())`, new: `e.policy.asNew()`,
+		tests: `TestKeysOfOneStrategyMakeRoom`,
+	},
+	{
+		name: "A long key takes a place of its own",
+		file: "keys.go", old: `if key == "" || len(key) > longestKey {`, new: `if key == "" {`,
+		tests: `TestLongKeysAreShared`,
+	},
+	{
+		name: "A key holds the long URL that it was cut from",
+		file: "keys.go", old: `key = strings.Clone(key)`, new: `_ = strings.Clone`,
+		tests: `TestKeyDoesNotKeep`,
+	},
+	{
+		name: "A busy host is dropped before an idle one",
+		file: "keys.go", old: `if e.used.Load() { e.used.Store(false) } else if`, new: `if false { e.used.Store(false) } else if`,
+		tests: `TestBusyHostIsKept`,
+	},
+	{
+		name: "Hosts that share a strategy share a clock",
+		file: "keys.go", old: `if e.key != "" {`, new: `{`,
+		tests: `TestMeasuredSkewAndRoom`,
+	},
+	{
+		name: "A table that grows forgets what it had",
+		file: "keys.go", old: `for _, e := range t.ring { link(buckets, e) }`, new: ``,
+		tests: `TestKeysAreBounded|TestEachHostHasItsOwnQuota|TestFloodOfHosts`,
+	},
+	{
+		name: "A key is dropped from the room for keys, but not from the table",
+		file: "keys.go", old: `unlink(*t.buckets.Load(), t.ring[victim])`, new: ``,
+		tests: `TestKeysAreBounded|TestKeysUnderContention`,
+	},
+	{
+		name: "A body stays open when Key panics",
+		file: "plain.go", old: `if e == nil { closeBody(req) }`, new: ``,
+		tests: `TestPanicsOfTheUsersFunctions|TestEveryExitClosesTheBody`,
+	},
+}

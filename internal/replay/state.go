@@ -1,0 +1,73 @@
+package replay
+
+import (
+	"errors"
+	"io"
+	"net/http"
+	"sync/atomic"
+)
+
+// A State says whether an error may have come out of the body that was sent:
+// then it is no proof that nothing was sent.
+type State uint8
+
+const (
+	Fine    State = iota // the body did not fail
+	Failed               // it did
+	Unknown              // it can't tell
+)
+
+// State returns what is known of the body of out, which the base has returned.
+func (b *Body) State(out *http.Request) State {
+	if body, ok := out.Body.(interface{ failed() bool }); ok {
+		if body.failed() {
+			return Failed
+		}
+		return Fine
+	}
+	if hasBody(out) && out.GetBody != nil && !InMemory(out.Body) {
+		return Unknown
+	}
+	return Fine
+}
+
+// failed reports whether the source failed.
+func (r *reader) failed() bool {
+	r.body.mu.Lock()
+	defer r.body.mu.Unlock()
+	return r.body.source.check() == ErrFailed
+}
+
+// A watchedBody notes whether it failed. Of several in one attempt the first
+// takes note for all.
+type watchedBody struct {
+	io.ReadCloser
+	broken *atomic.Bool
+}
+
+func watch(body io.ReadCloser) *watchedBody { return &watchedBody{body, new(atomic.Bool)} }
+
+func (b *watchedBody) Read(p []byte) (int, error) {
+	n, err := b.ReadCloser.Read(p)
+	if err != nil && err != io.EOF && !errors.Is(err, ErrOver) { // which is what a closed copy gives
+		b.broken.Store(true)
+	}
+	return n, err
+}
+
+func (b *watchedBody) failed() bool { return b.broken.Load() }
+
+// watchCopies does the same for the bodies that out.GetBody returns.
+func (b *watchedBody) watchCopies(out *http.Request) {
+	open := out.GetBody
+	if open == nil {
+		return
+	}
+	out.GetBody = func() (io.ReadCloser, error) {
+		another, err := open()
+		if another == nil || err != nil {
+			return another, err
+		}
+		return &watchedBody{another, b.broken}, nil
+	}
+}
