@@ -402,28 +402,6 @@ func TestNoBodyStaysNoBody(t *testing.T) {
 	})
 }
 
-// The base gets a GetBody with what is kept, and an error once that is gone.
-func TestCapturedBodyHasGetBody(t *testing.T) {
-	for buffer, kept := range map[int64]bool{10: true, 9: false} {
-		base := roundTripFunc(func(req *http.Request) (*http.Response, error) {
-			_, err := io.ReadAll(req.Body)
-			require.NoError(t, err)
-			again, err := req.GetBody()
-			if !kept {
-				require.Equal(t, replay.ErrTooLong, err)
-				return status(200)(req)
-			}
-			require.NoError(t, err)
-			body, err := io.ReadAll(again)
-			require.NoError(t, err)
-			require.Equal(t, "0123456789", string(body))
-			return status(200)(req)
-		})
-		_, err := (&Transport{Base: base, ReplayBuffer: buffer}).RoundTrip(newRequest(t, "PUT", opaque("0123456789")))
-		require.NoError(t, err)
-	}
-}
-
 // hashServer answers 200 to every second request it gets, and before that 503
 // without reading more of the body than it must. It checks what it reads.
 func hashServer(t *testing.T, want []byte, early bool) (*httptest.Server, *atomic.Int64) {
@@ -704,57 +682,6 @@ func TestForgottenCopy(t *testing.T) {
 	require.Equal(t, replay.ErrOver, err)
 }
 
-// A copy that is left unread, or fails for being too long, does not harm the
-// body itself.
-func TestCopiesAreIndependent(t *testing.T) {
-	content := strings.Repeat("0123456789", 1000)
-	base := roundTripFunc(func(req *http.Request) (*http.Response, error) {
-		unread, err := req.GetBody()
-		require.NoError(t, err)
-		greedy, err := req.GetBody()
-		require.NoError(t, err)
-		_, err = io.Copy(io.Discard, greedy)
-		require.ErrorIs(t, err, replay.ErrTooLong)
-		body, err := io.ReadAll(req.Body)
-		require.NoError(t, err)
-		require.True(t, string(body) == content)
-		_, err = unread.Read(make([]byte, 1))
-		require.ErrorIs(t, err, replay.ErrTooLong)
-		require.NoError(t, req.Body.Close())
-		require.NoError(t, unread.Close())
-		require.NoError(t, greedy.Close())
-		return status(200)(req)
-	})
-	body := opaque(content)
-	_, err := (&Transport{Base: base, ReplayBuffer: 5000}).RoundTrip(newRequest(t, "PUT", body))
-	require.NoError(t, err)
-	require.Equal(t, 1, body.closes())
-}
-
-// GetBody of an attempt that is over is no way to take the body from the next.
-func TestStaleGetBody(t *testing.T) {
-	var stale func() (io.ReadCloser, error)
-	base := roundTripFunc(func(req *http.Request) (*http.Response, error) {
-		if stale == nil {
-			stale = req.GetBody
-			_ = req.Body.Close()
-			return status(503)(req)
-		}
-		_, err := io.ReadFull(req.Body, make([]byte, 2))
-		require.NoError(t, err)
-		_, err = stale()
-		require.Equal(t, replay.ErrOver, err)
-		rest, err := io.ReadAll(req.Body)
-		require.NoError(t, err)
-		require.Equal(t, "llo", string(rest))
-		_ = req.Body.Close()
-		return status(200)(req)
-	})
-	resp, err := (&Transport{Base: base, Strategy: noWait()}).RoundTrip(newRequest(t, "PUT", opaque("hello")))
-	require.NoError(t, err)
-	require.Equal(t, 200, resp.StatusCode)
-}
-
 func TestPrepareMayReplaceTheBody(t *testing.T) {
 	for name, replacement := range map[string]io.ReadCloser{"nothing": nil, "other": io.NopCloser(strings.NewReader("other"))} {
 		for _, getBody := range []bool{false, true} {
@@ -1021,33 +948,6 @@ func once2() *Strategy {
 	return s
 }
 
-// Just past the buffer, Reads of the source are as large as they are asked for.
-func TestStreamingReadsAreLarge(t *testing.T) {
-	reads := 0
-	source := readerFunc(func(p []byte) (int, error) {
-		if reads++; reads > 64 {
-			return 0, io.EOF
-		}
-		return len(p), nil
-	})
-	base := roundTripFunc(func(req *http.Request) (*http.Response, error) {
-		for frame := make([]byte, 4097); ; {
-			if _, err := io.ReadFull(req.Body, frame); err != nil {
-				_ = req.Body.Close()
-				return status(200)(req)
-			}
-		}
-	})
-	var most int
-	counted := readerFunc(func(p []byte) (int, error) {
-		most = max(most, len(p))
-		return source(p)
-	})
-	_, err := (&Transport{Base: base, ReplayBuffer: 4096}).RoundTrip(newRequest(t, "PUT", counted))
-	require.NoError(t, err)
-	require.Equal(t, 4097, most)
-}
-
 func TestCancelDuringTheGrace(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r, w := io.Pipe()
@@ -1063,29 +963,6 @@ func TestCancelDuringTheGrace(t *testing.T) {
 		require.ErrorIs(t, err, ErrCancelled)
 		require.ErrorIs(t, err, context.Canceled)
 	})
-}
-
-// A body of unknown length is not read byte by byte to begin with.
-func TestUnknownLengthIsReadInLargePieces(t *testing.T) {
-	var sizes []int
-	source := readerFunc(func(p []byte) (int, error) {
-		sizes = append(sizes, len(p))
-		return len(p), nil
-	})
-	base := roundTripFunc(func(req *http.Request) (*http.Response, error) {
-		p := make([]byte, 16<<10)
-		for range 3 {
-			_, err := req.Body.Read(p)
-			require.NoError(t, err)
-		}
-		_ = req.Body.Close()
-		return status(200)(req)
-	})
-	req := newRequest(t, "PUT", nil)
-	req.Body = io.NopCloser(source) // ContentLength 0 with a body: net/http takes the length for unknown
-	_, err := (&Transport{Base: base}).RoundTrip(req)
-	require.NoError(t, err)
-	require.GreaterOrEqual(t, sizes[0], 1<<10, "%v", sizes)
 }
 
 // A long stream that can't be sent again takes no more memory than the

@@ -10,15 +10,12 @@ import (
 	"os"
 	"runtime"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"testing/iotest"
 	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
-
-	"github.com/retrip-go/retrip/internal/replay"
 )
 
 // Who closes a body, and what is let go of when: with Prepare, bases and sources
@@ -104,35 +101,6 @@ func TestPrepareThatWrapsABodyWithoutItsClose(t *testing.T) {
 	})
 }
 
-// Copies that were opened and forgotten hold nothing, under a context that
-// lives on.
-func TestForgottenCopyHoldsNoMemory(t *testing.T) {
-	ctx, cancel := context.WithCancel(context.Background())
-	defer cancel()
-	var freed atomic.Int64
-	const n = 20
-	for range n {
-		func() {
-			src := opaque(strings.Repeat("x", 100))
-			runtime.AddCleanup(src, func(int) { freed.Add(1) }, 0)
-			req, _ := http.NewRequestWithContext(ctx, "PUT", "http://example.com/", src)
-			base := roundTripFunc(func(req *http.Request) (*http.Response, error) {
-				_ = req.Body.Close()
-				_, _ = req.GetBody() // forgotten, as http2shouldRetryRequest does
-				body, _ := req.GetBody()
-				_, _ = io.ReadAll(body)
-				_ = body.Close()
-				return status(200)(req)
-			})
-			_, err := (&Transport{Base: base}).RoundTrip(req)
-			require.NoError(t, err)
-			require.Eventually(t, func() bool { return src.closes() == 1 }, time.Second, time.Millisecond)
-		}()
-	}
-	require.Eventually(t, func() bool { runtime.GC(); return freed.Load() == n }, 5*time.Second, time.Millisecond,
-		"the context still holds some")
-}
-
 // A response body that panics while it is discarded is closed.
 func TestBodyThatPanicsWhileDiscardedIsClosed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -166,38 +134,6 @@ func TestPrepareThatReadsABodyAndForgetsACopy(t *testing.T) {
 		synctest.Wait()
 		require.Equal(t, 1, src.closes())
 	})
-}
-
-// What is kept is freed when no retry can follow, though the source is idle.
-func TestCaptureIsFreedWhileTheSourceIsIdle(t *testing.T) {
-	const each = 1 << 20
-	var held []io.Closer
-	inUse := func() int64 {
-		runtime.GC()
-		var m runtime.MemStats
-		runtime.ReadMemStats(&m)
-		return int64(m.HeapAlloc)
-	}
-	inUse() // what others left behind takes a second collection
-	before := inUse()
-	for range 20 {
-		r, w := io.Pipe()
-		go func() { _, _ = w.Write(make([]byte, each)) }()
-		var rest io.ReadCloser
-		base := roundTripFunc(func(req *http.Request) (*http.Response, error) {
-			_, _ = io.ReadFull(req.Body, make([]byte, each))
-			rest = req.Body
-			go func() { _, _ = rest.Read(make([]byte, 1)) }() // full duplex: waits for more
-			return status(200)(req)
-		})
-		_, err := (&Transport{Base: base, ReplayBuffer: 2 << 20}).RoundTrip(newRequest(t, "PUT", r))
-		require.NoError(t, err)
-		held = append(held, rest)
-	}
-	require.Eventually(t, func() bool { return (inUse()-before)/20 < 256<<10 }, 5*time.Second, time.Millisecond)
-	for _, h := range held {
-		_ = h.Close()
-	}
 }
 
 // What an earlier attempt has read is freed as the last one reads it, also if
@@ -242,7 +178,7 @@ func TestSourceThatEndsItsGoroutine(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		src := readerFunc(func([]byte) (int, error) { runtime.Goexit(); return 0, nil })
 		_, err := (&Transport{Base: script(status(200)), Strategy: noWait()}).RoundTrip(newRequest(t, "PUT", src))
-		require.ErrorIs(t, err, replay.ErrSourceQuit)
+		require.ErrorContains(t, err, "ended its goroutine")
 	})
 }
 
@@ -315,4 +251,29 @@ func TestStalledErrorBodies(t *testing.T) {
 			require.Equal(t, 1, body.closes())
 		})
 	}
+}
+
+// A caller may use its request again once RoundTrip has returned an error, while
+// the base still has the body of the first time.
+func TestRequestIsUsedAgainWithAnotherBody(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var late io.ReadCloser
+		base := roundTripFunc(func(req *http.Request) (*http.Response, error) {
+			late = req.Body
+			return nil, &baseError{"no"}
+		})
+		first, second := opaque("first"), opaque("second")
+		req := newRequest(t, "PUT", first)
+		req.ContentLength = 5
+		_, err := (&Transport{Base: base}).RoundTrip(req)
+		require.Error(t, err)
+		req.Body, req.ContentLength = second, 6
+		got, err := io.ReadAll(late)
+		require.NoError(t, err)
+		require.Equal(t, "first", string(got))
+		require.NoError(t, late.Close())
+		synctest.Wait()
+		require.Equal(t, 1, first.closes())
+		require.Zero(t, second.closes())
+	})
 }

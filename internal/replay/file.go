@@ -6,25 +6,25 @@ import (
 	"os"
 )
 
-// A file is a source that is read at offsets, by each reader for itself.
+// A file is an opaque body that is read at offsets, by each reader for itself.
 type file struct {
+	opaqueBody
 	*os.File
-	shared *shared
 	info   fs.FileInfo
 	start  int64 // where the caller left it
 	failed bool
 }
 
 func (f *file) read(r *reader, p []byte) (n int, ok bool, err error) {
-	if f.shared.held {
-		f.shared.await()
+	if f.held {
+		f.await()
 		return 0, false, nil
 	}
-	at := f.start + r.at.offset
-	f.shared.mu.Unlock()
+	at := f.start + r.offset
+	f.mu.Unlock()
 	n, err = f.ReadAt(p, at)
-	f.shared.mu.Lock()
-	r.at.offset += int64(n)
+	f.mu.Lock()
+	r.offset += int64(n)
 	switch {
 	case err == nil:
 	case err != io.EOF:
@@ -32,7 +32,7 @@ func (f *file) read(r *reader, p []byte) (n int, ok bool, err error) {
 	case n > 0:
 		err = nil
 	default:
-		return 0, true, r.finish(err)
+		return 0, true, r.leave(err)
 	}
 	return n, true, err
 }

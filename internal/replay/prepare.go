@@ -10,14 +10,14 @@ import (
 
 // Lend puts a body into out that Prepare may read, close, or put into another.
 func (b *Body) Lend(out *http.Request) {
-	if b.shared == nil && b.held != nil {
+	if b.opaqueBody == nil && b.held != nil {
 		b.held = &closeOnce{ReadCloser: b.held}
 		out.Body = b.held
 	}
 }
 
 // Choose makes the body that the attempt sends of what Prepare left in out. A
-// body that Prepare put there is closed along with the one that it found. err is
+// body of Prepare's making is closed along with the one that it found. err is
 // what Prepare returned: then nothing is sent.
 func (b *Body) Choose(out *http.Request, err error) {
 	var original io.Closer
@@ -25,74 +25,50 @@ func (b *Body) Choose(out *http.Request, err error) {
 		original = b.held
 	}
 	if own, ok := b.held.(*reader); ok {
-		own = b.shared.choose(own, out.Body)
-		b.held, original = own, lender{own}
+		original = allReaders{own}
+		if err == nil {
+			b.chosen(own, out.Body)
+		}
 	}
+	once, _ := b.held.(*closeOnce)
 	switch {
 	case err != nil:
 		if out.Body != b.held {
 			Close(out.Body)
 		}
 	case out.Body == nil || out.Body == http.NoBody: // which net/http must be able to see
-		Close(b.held)
-	case b.held == nil, out.Body != b.held:
+		Close(original)
+	case out.Body != b.held: // also if there was none
 		replaced := watch(out.Body)
 		replaced.watchCopies(out)
-		out.Body = replacedBody{replaced, original}
-		b.held = out.Body
-	default:
-		if once, ok := b.held.(*closeOnce); ok {
-			out.Body = once.ReadCloser // as net/http knows it
-		}
+		b.held = replacedBody{replaced, original}
+		out.Body = b.held
+	case once != nil:
+		out.Body = once.ReadCloser // as net/http knows it
 	}
 }
 
-// choose returns the reader that the attempt sends, now that Prepare has put body
-// into the request. A copy takes the place of the attempt's own; copies that
-// were begun and perhaps forgotten are ended. A body of Prepare's making may
-// read any of them whenever it likes, until it is closed.
-func (s *shared) choose(own *reader, body io.ReadCloser) *reader {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if body == nil || body == http.NoBody {
-		s.leaveAll()
-		return own
+// chosen notes that the attempt sends body. If that is its own, copies of it that
+// were perhaps forgotten are ended. A body of Prepare's making may read any of
+// them whenever it likes, until it is closed.
+func (o *opaqueBody) chosen(own *reader, body io.ReadCloser) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.wrapped = body != io.ReadCloser(own); o.wrapped {
+		return
 	}
-	if body != io.ReadCloser(own) {
-		copied, ok := body.(*reader)
-		if !ok || copied.shared != s || copied.attempt != s.attempt {
-			s.wrapped = true
-			return own
-		}
-		own.leave()
-		own, copied.own = copied, true
-		if !own.closed && own.end == nil && !slices.Contains(s.open, own) {
-			s.open = append(s.open, own)
-		}
-	}
-	for _, r := range slices.Clone(s.open) { // leave takes it off
+	for _, r := range slices.Clone(o.open) { // leave takes it off
 		if !r.own {
-			r.leave()
+			r.leave(ErrOver)
 		}
 	}
-	return own
 }
 
-// A lender is closed along with a body of Prepare's making that may read those
-// of the attempt, and ends them all.
-type lender struct{ *reader }
+// allReaders are those of an attempt, which are closed at once.
+type allReaders struct{ own *reader }
 
-func (l lender) Close() error {
-	s := l.shared
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if l.attempt == s.attempt {
-		s.wrapped = false
-		s.leaveAll()
-		if s.done() {
-			s.closeSource()
-		}
-	}
+func (a allReaders) Close() error {
+	a.own.body.end(a.own.attempt)
 	return nil
 }
 

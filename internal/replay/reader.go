@@ -5,21 +5,16 @@ import (
 	"slices"
 )
 
-// A reader reads a shared body from its beginning: it is the body of an attempt,
+// A reader reads an opaque body from its beginning: it is the body of an attempt,
 // or a copy that the base or Prepare got from GetBody.
 type reader struct {
-	shared  *shared
+	body    *opaqueBody
 	ctx     context.Context // of its attempt
 	attempt int
-	own     bool // the attempt's own body, not a copy of it
-	begun   bool // somebody has begun to read it
-	closed  bool
-	end     error // how the source ended, once it was told
-	at      position
-}
+	own     bool  // the attempt's own body, not a copy of it
+	begun   bool  // somebody has begun to read it
+	end     error // ErrOver if it was closed, or how the source ended, once it was told
 
-// A position is how far a reader is.
-type position struct {
 	offset  int64 // in a file
 	chunk   int   // in what is kept of a stream: the chunks before this one are read,
 	within  int   // and this much of it
@@ -28,29 +23,29 @@ type position struct {
 
 // Read returns what the source has for r, or waits for it.
 func (r *reader) Read(p []byte) (n int, err error) {
-	s := r.shared
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if !r.begun && !r.closed && r.attempt == s.attempt {
+	o := r.body
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if !r.begun && r.end == nil && r.attempt == o.attempt {
 		r.begun = true
-		if !slices.Contains(s.open, r) {
-			s.open = append(s.open, r)
+		if !slices.Contains(o.open, r) {
+			o.open = append(o.open, r)
 		}
 	}
 	for ok := false; !ok; {
-		switch {
-		case r.attempt != s.attempt:
-			return 0, ErrOver
-		case r.closed:
-			return 0, over(r.ctx)
-		case len(p) == 0:
-			return 0, nil
-		case r.end != nil:
-			return 0, r.end
-		case s.closed != nil:
-			return 0, over(r.ctx) // never a clean end: what was kept is gone
+		end := r.end
+		if end == nil && o.closed != nil {
+			end = ErrOver // never a clean end: what was kept is gone
 		}
-		n, ok, err = s.source.read(r, p)
+		switch {
+		case r.attempt != o.attempt:
+			return 0, ErrOver
+		case end == ErrOver:
+			return 0, over(r.ctx)
+		case end != nil || len(p) == 0:
+			return 0, end
+		}
+		n, ok, err = o.source.read(r, p)
 	}
 	return n, err
 }
@@ -58,33 +53,24 @@ func (r *reader) Read(p []byte) (n int, err error) {
 // Close ends the reading at once. It closes the source only if this was the last
 // attempt's last reader.
 func (r *reader) Close() error {
-	r.shared.mu.Lock()
-	defer r.shared.mu.Unlock()
-	r.leave()
+	r.body.mu.Lock()
+	defer r.body.mu.Unlock()
+	r.leave(ErrOver)
 	return nil
 }
 
-func (r *reader) leave() {
-	if r.closed || r.attempt != r.shared.attempt {
-		return
+// leave takes r off the list of those who may still need the source, and returns
+// what it will be told from now on.
+func (r *reader) leave(end error) error {
+	o := r.body
+	if r.end != nil || r.attempt != o.attempt {
+		return end
 	}
-	r.closed = true
-	r.depart()
-	r.shared.signal()
-}
-
-// finish ends the reading with what the source ended with.
-func (r *reader) finish(end error) error {
 	r.end = end
-	r.depart()
-	return end
-}
-
-// depart takes r off the list of those who may still need the source.
-func (r *reader) depart() {
-	s := r.shared
-	s.open = slices.DeleteFunc(s.open, func(other *reader) bool { return other == r })
-	if s.done() {
-		s.closeSource()
+	o.open = slices.DeleteFunc(o.open, func(other *reader) bool { return other == r })
+	o.signal()
+	if o.done() {
+		o.closeSource()
 	}
+	return end
 }

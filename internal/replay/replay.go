@@ -35,6 +35,7 @@ var (
 	ErrTooLong     = errors.New("the request body is longer than Transport.ReplayBuffer, and Request.GetBody is not set")
 	ErrFailed      = errors.New("the request body failed while it was read")
 	ErrBlocked     = errors.New("the request body is still waiting for its source")
+	errNoGetBody   = errors.New("Request.GetBody is not set any more")
 	ErrFileChanged = errors.New("the file that is the request body has changed since it was first sent")
 )
 
@@ -43,9 +44,9 @@ const closeGrace = 10 * time.Millisecond
 
 // A Body is the body of a request, for all of its attempts.
 type Body struct {
-	req    *http.Request
-	shared *shared       // of an opaque body that may be read more than once
-	held   io.ReadCloser // opened for an attempt, and not yet the base's to close
+	*opaqueBody // nil if it need not or can't be kept
+	req         *http.Request
+	held        io.ReadCloser // opened for an attempt, and not yet the base's to close
 }
 
 // New holds the request's body until Sent. The request may be nil.
@@ -65,19 +66,21 @@ func hasBody(req *http.Request) bool {
 func (b *Body) Opaque() bool { return b.held != nil && b.req.GetBody == nil }
 
 // Keep lets an opaque body be read more than once: of its source, up to limit
-// bytes are kept.
+// bytes are kept. It does nothing to other bodies.
 func (b *Body) Keep(limit int64) {
-	b.shared, b.held = newShared(b.req, limit), nil
+	if b.Opaque() {
+		b.opaqueBody, b.held = newOpaqueBody(b.req, limit), nil
+	}
 }
 
-// Kept reports whether Keep applies.
-func (b *Body) Kept() bool { return b.shared != nil }
+// Kept reports whether attempts need a body of their own.
+func (b *Body) Kept() bool { return b.opaqueBody != nil }
 
 // Open puts the coming attempt's body into out, a copy of the request. ctx is
 // the attempt's context.
 func (b *Body) Open(ctx context.Context, out *http.Request) error {
-	if b.shared != nil {
-		own, getBody, err := b.shared.begin(ctx)
+	if b.opaqueBody != nil {
+		own, getBody, err := b.begin(ctx)
 		if err != nil {
 			return err
 		}
@@ -92,54 +95,41 @@ func (b *Body) Open(ctx context.Context, out *http.Request) error {
 // Sent says that the base has returned: it closes the attempt's body.
 func (b *Body) Sent() { b.held = nil }
 
-// Last says that the coming attempt is the last.
-func (b *Body) Last() {
-	if b.shared != nil {
-		b.shared.finish()
-	}
-}
-
 // Check returns why the body can't be sent again, or nil. It changes nothing.
 func (b *Body) Check() error {
 	switch {
-	case b.shared != nil:
-		return b.shared.check()
+	case b.opaqueBody != nil:
+		return b.check()
 	case hasBody(b.req) && b.req.GetBody == nil:
-		return ErrOver // it was not kept
+		return errNoGetBody
 	}
 	return nil
 }
 
-// Hold is Check, but also stops the source from being read on until Fence or
-// Finish. It gives a Read of the source that is under way a grace of Grace.
+// Hold is Check, but also stops an opaque body's source from being read on until
+// Fence or Finish. A Read of it that is under way gets a grace of Grace, which
+// the caller's cancelling the request cuts short.
 func (b *Body) Hold() error {
-	if b.shared == nil {
+	if b.opaqueBody == nil {
 		return b.Check()
 	}
-	return b.shared.hold(cancelled(b.req))
+	return b.hold(cancelled(b.req))
 }
 
-// Reopen calls GetBody for the next attempt, if the request has one.
+// Reopen calls GetBody for the next attempt, if the request has a body and that
+// is not kept.
 func (b *Body) Reopen() (err error) {
-	if b.shared == nil && hasBody(b.req) {
+	if b.opaqueBody == nil && hasBody(b.req) {
 		b.held, err = reopen(b.req)
 	}
 	return err
-}
-
-// Fence ends an attempt: its bodies can't be read any more, whether its base has
-// noticed or not.
-func (b *Body) Fence() {
-	if b.shared != nil {
-		b.shared.fence()
-	}
 }
 
 // Finish says that no attempt will follow, and closes what no base closes. An
 // opaque body's source is closed as soon as the last attempt is done with it; if
 // that is at once, Finish waits for it a moment.
 func (b *Body) Finish() {
-	if b.held != nil || b.shared != nil {
+	if b.held != nil || b.opaqueBody != nil {
 		b.finish()
 	}
 }
@@ -150,11 +140,11 @@ func (b *Body) finish() {
 		b.held = nil
 		b.Fence() // with all copies
 	}
-	if b.shared == nil {
+	if b.opaqueBody == nil {
 		return
 	}
-	closing := b.shared.finish()
-	b.shared = nil // a source whose Close blocks is waited for once
+	closing := b.Last()
+	b.opaqueBody = nil // a source whose Close blocks is waited for once
 	if closing == nil {
 		return
 	}

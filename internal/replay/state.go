@@ -1,6 +1,7 @@
 package replay
 
 import (
+	"errors"
 	"io"
 	"net/http"
 	"sync/atomic"
@@ -32,9 +33,9 @@ func (b *Body) State(out *http.Request) State {
 
 // failed reports whether the source failed.
 func (r *reader) failed() bool {
-	r.shared.mu.Lock()
-	defer r.shared.mu.Unlock()
-	return r.shared.source.check() == ErrFailed
+	r.body.mu.Lock()
+	defer r.body.mu.Unlock()
+	return r.body.source.check() == ErrFailed
 }
 
 // A watchedBody notes whether it failed. Of several in one attempt the first
@@ -48,7 +49,7 @@ func watch(body io.ReadCloser) *watchedBody { return &watchedBody{body, new(atom
 
 func (b *watchedBody) Read(p []byte) (int, error) {
 	n, err := b.ReadCloser.Read(p)
-	if err != nil && err != io.EOF {
+	if err != nil && err != io.EOF && !errors.Is(err, ErrOver) { // which is what a closed copy gives
 		b.broken.Store(true)
 	}
 	return n, err

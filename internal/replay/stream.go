@@ -10,28 +10,28 @@ import (
 // maxChunk bounds one piece of what is kept, and one Read of the source.
 const maxChunk = 64 << 10
 
-// ErrSourceQuit is how a source ends whose Read does not return.
-var ErrSourceQuit = errors.New("retrip: the request body's Read ended its goroutine")
+// errSourceQuit is how a source ends whose Read does not return.
+var errSourceQuit = errors.New("retrip: the request body's Read ended its goroutine")
 
-// A stream is a source that is read once. What it gave is kept in chunks, up to
-// a limit; one reader alone may go beyond it.
+// A stream is an opaque body that is read once. What its source gave is kept in
+// chunks, up to a limit; one reader alone may go beyond it.
 type stream struct {
-	shared *shared
-	src    io.Reader
-	limit  int64
-	known  int64 // the length that the request declares, if it does
+	opaqueBody
+	limit int64
+	known int64 // the length that the request declares, if it does
 
-	reading bool        // a Read of src is under way
+	reading bool        // a Read of the source is under way
 	begun   atomic.Bool // or about to be, until this is true
-	end     error       // how src ended, or nil
+	ended   error       // how the source ended, or nil
 
-	chunks [][]byte // what src gave so far, while that is kept
+	chunks [][]byte // what the source gave so far, while that is kept
 	size   int64
-	sole   *reader // who alone gets what is no longer kept, by way of:
+	sole   *reader // the one that reads what is no longer kept, by way of:
 	buffer []byte
 	window []byte // the part of buffer that it has not read yet
 }
 
+// read gives r what is kept, and reads on in the source if r has read all of that.
 func (s *stream) read(r *reader, p []byte) (n int, ok bool, err error) {
 	switch {
 	case s.sole != nil && s.sole != r:
@@ -42,21 +42,21 @@ func (s *stream) read(r *reader, p []byte) (n int, ok bool, err error) {
 		return n, true, nil
 	case len(s.unread(r)) > 0:
 		n = copy(p, s.unread(r))
-		r.at.within += n
+		r.within += n
 		return n, true, nil
-	case s.end != nil:
-		if raised, ok := s.end.(*sourcePanic); ok {
+	case s.ended != nil:
+		if raised, ok := s.ended.(*sourcePanic); ok {
 			panic(raised.value)
 		}
-		return 0, true, r.finish(s.end)
-	case r.at.nothing:
-		r.at.nothing = false
+		return 0, true, r.leave(s.ended)
+	case r.nothing:
+		r.nothing = false
 		return 0, true, nil
-	case !s.shared.held && !s.reading:
+	case !s.held && !s.reading:
 		err = s.start(r, len(p))
 		return 0, err != nil, err
 	default:
-		s.shared.await()
+		s.await()
 		return 0, false, nil
 	}
 }
@@ -64,30 +64,29 @@ func (s *stream) read(r *reader, p []byte) (n int, ok bool, err error) {
 // unread returns what is kept in one piece that r has not read. A chunk that is
 // full is followed by another; one that is not may still grow.
 func (s *stream) unread(r *reader) []byte {
-	for at := &r.at; at.chunk < len(s.chunks); at.chunk, at.within = at.chunk+1, 0 {
-		c := s.chunks[at.chunk]
-		if at.within < len(c) {
-			return c[at.within:]
+	for ; r.chunk < len(s.chunks); r.chunk, r.within = r.chunk+1, 0 {
+		c := s.chunks[r.chunk]
+		if r.within < len(c) {
+			return c[r.within:]
 		}
 		if len(c) < cap(c) {
 			break
 		}
 		if s.sole == r {
-			s.chunks[at.chunk] = nil
+			s.chunks[r.chunk] = nil
 		}
 	}
 	return nil
 }
 
-// start reads on in src, no more than r wants, which has read all that is kept:
-// at once if that can't block, and otherwise in a goroutine. Beyond the limit
-// nothing is kept; to go there is the right of the body that is being sent. A
-// copy may only look whether src ends at the limit, and what it finds there is
-// kept.
+// start reads on in the source, no more than r wants: at once if that can't
+// block, and otherwise in a goroutine. Beyond the limit nothing is kept, and only
+// the body that is being sent may go there. A copy may only look whether the
+// source ends at the limit, and what it finds there is kept.
 func (s *stream) start(r *reader, want int) error {
-	others := len(s.shared.open) > 1 || s.shared.wrapped
-	sent := s.shared.wrapped || r == s.shared.open[0]
-	keep := s.sole == nil && (!s.shared.final || others) && (s.size < s.limit || s.size == s.limit && !sent)
+	others := len(s.open) > 1 || s.wrapped
+	sent := s.wrapped || r == s.open[0]
+	keep := s.sole == nil && (!s.final || others) && (s.size < s.limit || s.size == s.limit && !sent)
 	var into []byte
 	switch {
 	case keep:
@@ -102,13 +101,13 @@ func (s *stream) start(r *reader, want int) error {
 	}
 	s.reading = true
 	s.begun.Store(false)
-	if !s.shared.inMemory {
+	if !s.inMemory {
 		go s.fill(into, keep, r)
 		return nil
 	}
-	s.shared.mu.Unlock()
+	s.mu.Unlock()
 	s.fill(into, keep, r)
-	s.shared.mu.Lock()
+	s.mu.Lock()
 	return nil
 }
 
@@ -132,14 +131,17 @@ func (s *stream) tail(want int) []byte {
 	return c[len(c):min(cap(c), len(c)+want)]
 }
 
-// fill reads src once, without the lock, and takes note of what it gave.
+// fill reads the source once, without the lock, and takes note of what it gave.
 func (s *stream) fill(into []byte, keep bool, r *reader) {
-	n, err := 0, ErrSourceQuit // unless Read returns
+	n, err := 0, errSourceQuit // unless Read returns
 	defer func() {
-		s.shared.mu.Lock()
-		defer s.shared.mu.Unlock()
-		s.reading, s.end = false, err
-		r.at.nothing = n == 0 && err == nil
+		if raised := recover(); raised != nil {
+			err = &sourcePanic{raised}
+		}
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.reading, s.ended = false, err
+		r.nothing = n == 0 && err == nil
 		switch last := len(s.chunks) - 1; {
 		case n == 0:
 		case keep && last >= 0: // none are left if the source has been closed
@@ -148,10 +150,13 @@ func (s *stream) fill(into []byte, keep bool, r *reader) {
 		case !keep:
 			s.sole, s.chunks, s.window = r, nil, into[:n]
 		}
-		s.shared.signal()
+		s.signal()
 	}()
 	s.begun.Store(true)
-	n, err = readChecked(s.src, into)
+	n, err = s.src.Read(into)
+	if n < 0 || n > len(into) {
+		n, err = 0, fmt.Errorf("retrip: the request body's Read returned %d for a buffer of %d bytes", n, len(into))
+	}
 }
 
 // sourcePanic carries a panic of the source to whoever reads the body, where the
@@ -160,22 +165,9 @@ type sourcePanic struct{ value any }
 
 func (e *sourcePanic) Error() string { return fmt.Sprintf("the request body panicked: %v", e.value) }
 
-func readChecked(src io.Reader, p []byte) (n int, err error) {
-	defer func() {
-		if value := recover(); value != nil {
-			n, err = 0, &sourcePanic{value}
-		}
-	}()
-	n, err = src.Read(p)
-	if n < 0 || n > len(p) {
-		return 0, fmt.Errorf("retrip: the request body's Read returned %d for a buffer of %d bytes", n, len(p))
-	}
-	return n, err
-}
-
 func (s *stream) check() error {
 	switch {
-	case s.end != nil && s.end != io.EOF:
+	case s.ended != nil && s.ended != io.EOF:
 		return ErrFailed
 	case s.sole != nil:
 		return ErrTooLong
@@ -184,7 +176,7 @@ func (s *stream) check() error {
 }
 
 func (s *stream) pending() (reading, mayBlock bool) {
-	return s.reading, s.begun.Load() && !s.shared.inMemory
+	return s.reading, s.begun.Load() && !s.inMemory
 }
 
 func (s *stream) free(r *reader) {
@@ -193,6 +185,6 @@ func (s *stream) free(r *reader) {
 		s.chunks = nil
 	case s.sole == nil: // nobody else needs what it has read
 		s.sole = r
-		clear(s.chunks[:r.at.chunk])
+		clear(s.chunks[:r.chunk])
 	}
 }
