@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/retrip-go/retrip/internal/errorcode"
 )
 
 // AWSLongPoll reports whether a request is one of AWS's long polls, which wait
@@ -37,13 +39,13 @@ type s3Errors struct{}
 
 func (s3Errors) Classify(a Attempt) Class {
 	if a.Response == nil || a.Response.StatusCode/100 != 2 ||
-		codeFormat(a.Response) != xmlCode || !isS3(a.Request) || holdsUserData(a.Request) {
+		errorcode.FormatOf(a.Response) != errorcode.XML || !isS3(a.Request) || holdsUserData(a.Request) {
 		return Unknown
 	}
 	if a.Body == nil {
 		return NeedsBody
 	}
-	root, code := xmlRootAndCode(a.Body)
+	root, code := errorcode.InXML(a.Body)
 	if root != "Error" {
 		return Unknown
 	}

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"net/http"
 	"time"
+
+	"github.com/retrip-go/retrip/internal/errorcode"
 )
 
 // Class is what the outcome of an attempt means.
@@ -92,22 +94,11 @@ type ClassifierFunc func(Attempt) Class
 // Classify calls f.
 func (f ClassifierFunc) Classify(a Attempt) Class { return f(a) }
 
-// The error codes that the AWS SDKs and Tools Reference Guide ("Retry
-// behavior", 2026) lists for the standard and adaptive modes.
+// The error codes of the modes.
 var (
-	throttlingCodes = newCodeRule(Throttled,
-		"Throttling", "ThrottlingException", "ThrottledException", "RequestThrottledException",
-		"TooManyRequestsException", "ProvisionedThroughputExceededException",
-		"TransactionInProgressException", "RequestLimitExceeded", "BandwidthLimitExceeded",
-		"LimitExceededException", "RequestThrottled", "SlowDown", "PriorRequestNotComplete",
-		"EC2ThrottledException")
-	transientCodes = newCodeRule(Transient,
-		"RequestTimeout", "RequestTimeoutException", "InternalError", "IDPCommunicationError")
-	// The codes of aws-sdk-go-v2 (aws/retry, 2026 rules): each may mean a wrong
-	// clock, none does unless the clocks are seen to differ.
-	clockSkewCodes = newCodeRule(ClockSkewed,
-		"InvalidSignatureException", "SignatureDoesNotMatch", "AuthFailure",
-		"RequestTimeTooSkewed", "AccessDeniedException")
+	throttlingCodes = newCodeRule(Throttled, errorcode.Throttling()...)
+	transientCodes  = newCodeRule(Transient, errorcode.Transient()...)
+	clockSkewCodes  = newCodeRule(ClockSkewed, errorcode.ClockSkew()...)
 )
 
 // statusClasses reads the status by what RFC 9110 and its relatives say of it.
