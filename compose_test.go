@@ -52,14 +52,14 @@ func ExampleWithStrategy() {
 }
 
 // An error of one's own transport that is worth a retry, or is not.
-func ExampleOnError() {
+func ExampleErrorIs() {
 	errBusy := errors.New("the tunnel is busy")
 	errClosed := errors.New("the tunnel is closed")
 	s := retrip.Standard()
 	s.Classifiers = append([]retrip.Classifier{
-		retrip.OnError(retrip.Throttled, errBusy),
-		retrip.OnError(retrip.Permanent, errClosed),
-		retrip.OnErrorType[*http.MaxBytesError](retrip.Permanent),
+		retrip.On(retrip.Throttled, retrip.ErrorIs(errBusy)),
+		retrip.On(retrip.Permanent, retrip.ErrorIs(errClosed)),
+		retrip.On(retrip.Permanent, retrip.ErrorAs[*http.MaxBytesError]()),
 	}, s.Classifiers...)
 	fmt.Println(s.Classifiers[0].Classify(retrip.Attempt{Err: fmt.Errorf("sending: %w", errBusy)}))
 	// Output: throttled
@@ -86,16 +86,4 @@ func ExampleTransport_Validate() {
 	// Output:
 	// retrip: Transport.Strategy.MaxAttempts is 0: use 1 for no retries, or more
 	// Strategy.Backoff starts at 1m0s, above its cap of 1s: lower the base or raise the cap
-}
-
-// The same constant interval for as long as it may take.
-func ExampleFixedInterval() {
-	s := retrip.FixedInterval(2*time.Second, time.Minute)
-	_, ok := s.Backoff.Delay(retrip.Retry{Index: 29, Elapsed: 58 * time.Second})
-	fmt.Println(ok)
-	_, ok = s.Backoff.Delay(retrip.Retry{Index: 30, Elapsed: 60 * time.Second})
-	fmt.Println(ok)
-	// Output:
-	// true
-	// false
 }

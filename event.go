@@ -136,9 +136,4 @@ func (c *call) observe(sent, final bool) {
 func (c *call) observed() bool { return c.t.Observe != nil || c.record != nil }
 
 // code is the attempt's error code if a classifier lists it.
-func (c *call) code() string {
-	if c.verdict.byCode {
-		return c.attempt.Code
-	}
-	return ""
-}
+func (c *call) code() string { return c.policy.listed(c.attempt.Code) }

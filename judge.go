@@ -5,7 +5,7 @@ import "time"
 // A verdict is what a strategy makes of an attempt's outcome.
 type verdict struct {
 	class  Class
-	byCode bool // an error code that a classifier lists decided it
+	proves bool // the classifier says that the request was not processed
 }
 
 // judge classifies the outcome and decides whether a retry follows. If so, its
@@ -46,10 +46,10 @@ func (c *call) judge() (retry bool) {
 // classify asks the strategy, showing it the body if it wants to see it.
 func (c *call) classify() (v verdict) {
 	a := &c.attempt
-	v.class, v.byCode = c.policy.classify(a)
+	v.class, v.proves = c.policy.classify(a)
 	if v.class == NeedsBody {
 		readBody(a, -1) // for as long as it takes: the classifier knows what it asks for
-		v.class, v.byCode = c.policy.classify(a)
+		v.class, v.proves = c.policy.classify(a)
 	}
 	skewed := c.skewed()
 	switch {
@@ -96,7 +96,7 @@ func (c *call) refusal() Reason {
 	switch {
 	case class == Permanent:
 		return NotRetryable
-	case !c.repeatable() && !unprocessed(*a, class, c.verdict.byCode, c.bodyFailed || c.bodyUnknown):
+	case !c.repeatable() && !unprocessed(*a, class, c.verdict.proves, c.bodyFailed || c.bodyUnknown):
 		return NotIdempotent
 	case a.Number >= c.maxAttempts:
 		return AttemptsExhausted

@@ -1,9 +1,6 @@
 package retrip
 
-import (
-	"net/http"
-	"strings"
-)
+import "net/http"
 
 // sendPlain makes the first attempt of a plain request: one that nobody wants
 // prepared, timed or observed, whose context says nothing about it and whose
@@ -53,11 +50,6 @@ func (t *Transport) entryOrClose(req *http.Request) (e *entry) {
 		}
 	}()
 	return t.entryOf(req)
-}
-
-// mayBeXML is a first look, for which few other types of content pass.
-func mayBeXML(resp *http.Response) bool {
-	return strings.ContainsAny(headerValue(resp.Header, "Content-Type"), "xX")
 }
 
 // plainSuccess takes note of a plain request that succeeded at once.

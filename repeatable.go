@@ -28,16 +28,16 @@ func repeatable(req *http.Request) bool {
 }
 
 // unprocessed reports whether the outcome proves that the server did nothing:
-// then any request may be sent again. byCode tells that an error code decided,
+// then any request may be sent again. proves tells that the classifier says so,
 // and bodysOwn that an error may have come out of the body that was sent, where
 // it says nothing about this server.
-func unprocessed(a Attempt, class Class, byCode, bodysOwn bool) bool {
+func unprocessed(a Attempt, class Class, proves, bodysOwn bool) bool {
 	if a.Response != nil {
 		switch a.Response.StatusCode {
 		case http.StatusTooEarly, http.StatusTooManyRequests:
 			return true
 		}
-		return class == ClockSkewed || class == Throttled && (byCode || a.Response.StatusCode/100 == 4)
+		return proves || class == ClockSkewed || class == Throttled && a.Response.StatusCode/100 == 4
 	}
 	var (
 		op     *net.OpError
@@ -46,6 +46,8 @@ func unprocessed(a Attempt, class Class, byCode, bodysOwn bool) bool {
 	switch {
 	case bodysOwn:
 		return false
+	case proves:
+		return true
 	case errors.As(a.Err, &op) && (op.Op == "dial" || op.Op == "proxyconnect"):
 		return true // no connection, so no request
 	case errors.As(a.Err, &stream) && stream.Code == refusedStream:

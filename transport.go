@@ -114,7 +114,7 @@ func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 		c := call{t: t, entry: e, attempt: Attempt{Request: req}}
 		return c.travel()
 	}
-	if err == nil && resp != nil && resp.StatusCode < 400 && !(e.policy.xml && mayBeXML(resp)) {
+	if err == nil && resp != nil && resp.StatusCode < 400 {
 		t.plainSuccess(e)
 		return resp, nil
 	}

@@ -1,4 +1,4 @@
-package awsconfig_test
+package aws_test
 
 import (
 	"fmt"
@@ -6,15 +6,15 @@ import (
 	"strings"
 
 	"github.com/retrip-go/retrip"
-	"github.com/retrip-go/retrip/awsconfig"
+	"github.com/retrip-go/retrip/aws"
 )
 
 // One strategy for everything, as the machine is configured.
 func Example() {
-	// A program has awsconfig.Config{} here. This one makes up its environment,
+	// A program has aws.Config{} here. This one makes up its environment,
 	// so that it prints the same on every machine.
 	env := map[string]string{"AWS_RETRY_MODE": "adaptive", "AWS_MAX_ATTEMPTS": "5"}
-	c := awsconfig.Config{Getenv: func(name string) string { return env[name] }}
+	c := aws.Config{Getenv: func(name string) string { return env[name] }}
 
 	strategy, err := c.Load()
 	if err != nil {
@@ -34,7 +34,7 @@ func Example() {
 // A strategy of its own for each host: read the configuration once, clone it
 // for every host.
 func ExampleConfig_Load_perKey() {
-	c := awsconfig.Config{
+	c := aws.Config{
 		MaxAttempts: 4,
 		Use2026:     true,
 		Getenv:      func(string) string { return "" }, // leave the environment out
@@ -66,9 +66,9 @@ func ExampleConfig_Load_perKey() {
 // A wrong value is an error that says where it stands and what to write.
 func ExampleConfig_Load_error() {
 	env := map[string]string{"AWS_MAX_ATTEMPTS": "-1"}
-	c := awsconfig.Config{Getenv: func(name string) string { return env[name] }}
+	c := aws.Config{Getenv: func(name string) string { return env[name] }}
 	_, err := c.Load()
 	fmt.Println(err)
 	// Output:
-	// awsconfig: AWS_MAX_ATTEMPTS: "-1" is no number of attempts; allowed is a whole number, 1 or more
+	// aws: AWS_MAX_ATTEMPTS: "-1" is no number of attempts; allowed is a whole number, 1 or more
 }

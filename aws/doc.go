@@ -1,7 +1,22 @@
-// Package awsconfig makes a retry strategy of what a machine is configured
-// with for the AWS SDKs: the environment and the shared config files.
+// Package aws has retry strategies for AWS: the modes that its SDKs use since
+// 2026, presets that do what one older SDK does, and the settings that a machine
+// is configured with.
 //
-//	strategy, err := awsconfig.Config{}.Load()
+//	t := &retrip.Transport{PerKey: func(string) *retrip.Strategy { return aws.Standard2026() }}
+//
+// The modes (Standard2026, Adaptive2026 and theirs for DynamoDB) are general: a
+// request that is not idempotent is repeated only if it provably was not
+// processed. The presets (AdaptiveV1, Botocore, JavaV1, JavaScriptV2) repeat every
+// request, as the SDKs do. docs/modes.md has all their numbers and rules.
+// retrip.Standard, retrip.Legacy and retrip.Adaptive are the modes that the SDK
+// for Java had before 2026.
+//
+// # The environment and the config files
+//
+// Config.Load makes a strategy of what a machine is configured with for the AWS
+// SDKs: the environment and the shared config files.
+//
+//	strategy, err := aws.Config{}.Load()
 //
 // Two settings are read, each from the first of these places that has it:
 //
@@ -69,4 +84,4 @@
 //	~ or $VAR in a variable's path   taken literally     expanded           taken literally: a shell has expanded it already
 //
 // Our own: a file of more than 8 MiB is an error.
-package awsconfig
+package aws
