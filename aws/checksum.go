@@ -10,9 +10,9 @@ import (
 
 const maxBody = 64 << 10 // see retrip.Attempt.Body
 
-// checksum compares an answer with its X-Amz-Crc32, which DynamoDB sends. Its
-// SDKs retry on a difference. An answer too long to be looked at whole, or not
-// as it was on the wire, passes.
+// checksum compares a response with its X-Amz-Crc32, which DynamoDB sends. Its
+// SDKs retry on a difference. A response that is too long for Attempt.Body, or
+// is not as it was on the wire, passes.
 type checksum struct{}
 
 func (checksum) Classify(a retrip.Attempt) retrip.Class {
@@ -20,7 +20,11 @@ func (checksum) Classify(a retrip.Attempt) retrip.Class {
 		a.Response.Header.Get("Content-Encoding") != "" {
 		return retrip.Unknown
 	}
-	want, err := strconv.ParseUint(a.Response.Header.Get("X-Amz-Crc32"), 10, 32)
+	text := a.Response.Header.Get("X-Amz-Crc32")
+	if text == "" {
+		return retrip.Unknown // ParseUint would allocate an error
+	}
+	want, err := strconv.ParseUint(text, 10, 32)
 	if err != nil || a.Response.ContentLength < 0 || a.Response.ContentLength > maxBody {
 		return retrip.Unknown
 	}

@@ -10,7 +10,7 @@ import (
 )
 
 // One strategy for everything, as the machine is configured.
-func Example() {
+func ExampleConfig() {
 	// A program has aws.Config{} here. This one makes up its environment,
 	// so that it prints the same on every machine.
 	env := map[string]string{"AWS_RETRY_MODE": "adaptive", "AWS_MAX_ATTEMPTS": "5"}
@@ -71,4 +71,50 @@ func ExampleConfig_Load_error() {
 	fmt.Println(err)
 	// Output:
 	// aws: AWS_MAX_ATTEMPTS: "-1" is no number of attempts; allowed is a whole number, 1 or more
+}
+
+// AWS's hosts as its SDKs treat them, each with a quota of its own.
+func ExampleStandard2026() {
+	t := &retrip.Transport{
+		PerKey: func(host string) *retrip.Strategy {
+			switch {
+			case strings.HasPrefix(host, "dynamodb."):
+				return aws.Standard2026DynamoDB()
+			case strings.HasSuffix(host, ".amazonaws.com"):
+				return aws.Standard2026()
+			}
+			return retrip.Standard()
+		},
+	}
+	fmt.Println(t.PerKey("dynamodb.eu-central-1.amazonaws.com").MaxAttempts, t.PerKey("sqs.eu-central-1.amazonaws.com").Cost)
+	// Output: 4 14
+}
+
+// What the AWS CLI does in legacy mode for a service.
+func ExampleBotocore() {
+	s := aws.Botocore("sts")
+	fmt.Println(s.MaxAttempts, s.Classifiers[1])
+	// Output: 5 transient: status 400 and code IDPCommunicationError
+}
+
+// S3's errors with status 200 in a strategy of one's own.
+func ExampleS3Errors() {
+	s := retrip.Standard()
+	s.Classifiers = append([]retrip.Classifier{aws.S3Errors()}, s.Classifiers...)
+	fmt.Println(s.Classifiers[0])
+	// Output: transient: S3 errors with status 200
+}
+
+// Long polls in a strategy of one's own.
+func ExampleLongPoll() {
+	s := retrip.Standard()
+	s.LongPoll = aws.LongPoll
+	req, err := http.NewRequest("POST", "https://sqs.eu-central-1.amazonaws.com/", nil)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	req.Header.Set("X-Amz-Target", "AmazonSQS.ReceiveMessage")
+	fmt.Println(s.LongPoll(req))
+	// Output: true
 }

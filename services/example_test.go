@@ -60,3 +60,19 @@ func ExampleFixedInterval() {
 	// true
 	// false
 }
+
+// The pseudo code of Alibaba Cloud's page, with a maximum backoff.
+func ExampleAlibabaKMS() {
+	s := services.AlibabaKMS()
+	s.Backoff = retrip.Exponential{Base: 200 * time.Millisecond, Cap: 10 * time.Second}
+	fmt.Println(s.MaxAttempts, s.Classifiers[0])
+	// Output: 5 throttled: code contains Rejected.Throttling
+}
+
+// Problem documents in a strategy of one's own.
+func ExampleProblemTypes() {
+	s := retrip.Standard()
+	s.Classifiers = append(services.ProblemTypes(), s.Classifiers...)
+	fmt.Println(len(s.Classifiers) - len(retrip.Standard().Classifiers))
+	// Output: 2
+}
