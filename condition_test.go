@@ -187,6 +187,9 @@ func TestProofByRule(t *testing.T) {
 		})}
 		req, err := http.NewRequestWithContext(t.Context(), "POST", "http://example.com/", failingReader{failed})
 		require.NoError(t, err)
+		if row.body != "" {
+			req.GetBody = func() (io.ReadCloser, error) { return io.NopCloser(failingReader{failed}), nil }
+		}
 		_, err = transport.RoundTrip(req)
 		require.ErrorIs(t, err, failed)
 		require.Equal(t, row.sent, sent, name)
