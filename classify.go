@@ -176,40 +176,16 @@ func lists(c Classifier, code string) bool {
 	return ok && l.lists(code)
 }
 
-// statusClasses reads the status by what RFC 9110 and its relatives say of it.
-type statusClasses struct{}
-
-func (statusClasses) Classify(a Attempt) Class {
-	if a.Response == nil {
-		return Unknown
-	}
-	switch status := a.Response.StatusCode; status {
-	case http.StatusTooManyRequests:
-		return Throttled
-	case http.StatusRequestTimeout, // RFC 9110 15.5.9: the client may repeat the request
-		http.StatusTooEarly: // RFC 8470 5.2: the client may repeat it once the handshake is over
-		return Transient
-	case http.StatusNotImplemented, http.StatusHTTPVersionNotSupported,
-		http.StatusNotExtended, http.StatusNetworkAuthenticationRequired:
-		return Permanent // these ask for another request, not for the same one again
-	default:
-		return byRange(status)
-	}
-}
-
-func (statusClasses) String() string {
-	return "statuses 5xx but 501 505 510 511, 408, 425 (transient), 429 (throttled)"
-}
-
-func byRange(status int) Class {
-	switch {
-	case status < 400:
-		return Success
-	case status >= 500:
-		return Transient
-	default:
-		return Permanent
-	}
+// statusRules are the statuses of our modes.
+var statusRules = []Classifier{
+	On(Throttled, StatusIs(http.StatusTooManyRequests)),
+	// RFC 9110 15.5.9: the client may repeat the request. RFC 8470 5.2: it may
+	// repeat it once the handshake is over.
+	On(Transient, StatusIs(http.StatusRequestTimeout, http.StatusTooEarly)),
+	// These ask for another request, not for the same one again.
+	On(Permanent, StatusIs(http.StatusNotImplemented, http.StatusHTTPVersionNotSupported,
+		http.StatusNotExtended, http.StatusNetworkAuthenticationRequired)),
+	On(Transient, StatusFrom(500)),
 }
 
 // TransportErrors returns the rule of our modes for errors of the base: they are
@@ -336,7 +312,8 @@ func refusedByProxy(err error) bool {
 	text := err.Error()
 	for status := 201; status < 600; status++ {
 		if known := http.StatusText(status); known != "" && strings.EqualFold(text, known) {
-			c := statusClasses{}.Classify(Attempt{Response: &http.Response{StatusCode: status}})
+			p := policy{Strategy: &Strategy{Classifiers: statusRules}}
+			c, _ := p.classify(&Attempt{Response: &http.Response{StatusCode: status}})
 			return c != Transient && c != Throttled
 		}
 	}

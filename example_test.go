@@ -67,7 +67,10 @@ func ExampleStrategy() {
 	// Classifier: throttled: code Throttling, ThrottlingException, ThrottledException, RequestThrottledException, TooManyRequestsException, ProvisionedThroughputExceededException, TransactionInProgressException, RequestLimitExceeded, BandwidthLimitExceeded, LimitExceededException, RequestThrottled, SlowDown, PriorRequestNotComplete, EC2ThrottledException
 	// Classifier: transient: code RequestTimeout, RequestTimeoutException, InternalError, IDPCommunicationError
 	// Classifier: clock-skewed: code InvalidSignatureException, SignatureDoesNotMatch, AuthFailure, RequestTimeTooSkewed, AccessDeniedException
-	// Classifier: statuses 5xx but 501 505 510 511, 408, 425 (transient), 429 (throttled)
+	// Classifier: throttled: status 429
+	// Classifier: transient: status 408, 425
+	// Classifier: permanent: status 501, 505, 510, 511
+	// Classifier: transient: status from 500
 	// Classifier: errors but bad certificates, unknown hosts, malformed messages (transient)
 	// Hint: X-Amz-Retry-After (whole milliseconds, at most 5s above the backoff)
 	// Hint: Retry-After-Ms (milliseconds)

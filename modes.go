@@ -1,7 +1,6 @@
 package retrip
 
 import (
-	"encoding"
 	"fmt"
 	"slices"
 	"strings"
@@ -50,13 +49,11 @@ func fullJitter(base time.Duration) Backoff { return FullJitter{Base: base, Cap:
 
 // What the modes have in common; strategies get copies.
 var (
-	modeClassifiers = []Classifier{
+	modeClassifiers = slices.Concat([]Classifier{
 		On(Throttled, CodeIs(errorcode.Throttling()...)),
 		On(Transient, CodeIs(errorcode.Transient()...)),
 		On(ClockSkewed, CodeIs(errorcode.ClockSkew()...)),
-		statusClasses{},
-		TransportErrors(),
-	}
+	}, statusRules, []Classifier{TransportErrors()})
 	modeHints = []HintReader{amzRetryAfter, retryAfterMS, msRetryAfterMS, retryAfter}
 )
 
@@ -100,11 +97,6 @@ func (m Mode) Strategy() *Strategy {
 	}
 	return s
 }
-
-var (
-	_ encoding.TextMarshaler   = Mode(0)
-	_ encoding.TextUnmarshaler = (*Mode)(nil)
-)
 
 // String returns the mode's name.
 func (m Mode) String() string { return nameOf(modeNames(), m) }

@@ -172,13 +172,9 @@ func newPolicy(s *Strategy, name string) policy {
 	return p
 }
 
-// ofSuccess leaves out the classifiers that are known to speak of failures
-// only, and those behind one that takes the rest.
+// ofSuccess leaves out the classifiers that have opinions on failures only.
 func ofSuccess(all []Classifier, name string) (asked []Classifier, err error) {
 	for i, c := range all {
-		if _, ok := c.(statusClasses); ok {
-			break
-		}
 		failuresOnly := false
 		if rule, ok := c.(FailureClassifier); ok {
 			err := guarded("has a method FailuresOnly that", func() error {
