@@ -76,7 +76,7 @@ longer for a server than a minute, unless told so (Strategy.MaxRetryAfter).
 Rand is uniform from 0 to 1, n the number of the retry from 0. A bucket's cost
 is per retry, other failures / throttling; a success gives back what its retry
 cost, at least 1. Other variants are a field away: TestVectorsQuota and
-TestVectorsBackoff set those of the Go, Rust, JavaScript and PHP SDKs.
+TestVectorsBackoff in package aws set those of the Go, Rust, JavaScript and PHP SDKs.
 
 | mode | attempts | repeats | backoff | after throttling | bucket | cost | limiter | source |
 |---|---|---|---|---|---|---|---|---|

@@ -102,7 +102,7 @@ func holdsUserData(req *http.Request) bool {
 
 // isObject reports whether the URL may name an object, rather than a bucket or
 // nothing. In a host of AWS that begins with the service, the path begins with
-// the bucket; elsewhere nobody can tell.
+// the bucket; elsewhere that is unknown.
 func isObject(req *http.Request) bool {
 	path := strings.Trim(req.URL.Path, "/")
 	if labels := awsLabels(req); labels != nil && isS3Label(labels[0]) {

@@ -127,7 +127,7 @@ func FormatOf(resp *http.Response) Format {
 	switch encoding := first(resp.Header, "Content-Encoding"); {
 	case encoding == "", strings.EqualFold(encoding, "identity"), strings.EqualFold(encoding, "gzip"):
 	default:
-		return None // only the caller, who asked for it, can decode it
+		return None // the caller asked for an encoding that only it can decode
 	}
 	media, _, _ := strings.Cut(first(resp.Header, "Content-Type"), ";")
 	_, subtype, _ := strings.Cut(strings.ToLower(strings.TrimSpace(media)), "/")
