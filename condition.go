@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"reflect"
 	"slices"
 	"strings"
 )
@@ -169,7 +170,7 @@ func ErrorIs(target error) Condition {
 
 // ErrorAs holds for an error with an E in its tree, by errors.As.
 func ErrorAs[E error]() Condition {
-	return ConditionFunc(fmt.Sprintf("errors.As %T", *new(E)), func(a Attempt) bool {
+	return ConditionFunc(fmt.Sprintf("errors.As %v", reflect.TypeFor[E]()), func(a Attempt) bool {
 		return a.Err != nil && errors.As(a.Err, new(E))
 	})
 }
