@@ -37,7 +37,7 @@ func ConditionFunc(text string, holds func(Attempt) bool) Condition {
 
 // onResponse is a condition that only a response can meet.
 func onResponse(text string, holds func(Attempt) bool) Condition {
-	return ConditionFunc(text, func(a Attempt) bool { return a.Response != nil && holds(a) })
+	return Condition{text: text, holds: func(a Attempt) (bool, bool) { return a.Response != nil && holds(a), false }}
 }
 
 // StatusIs holds for a response with one of the statuses.

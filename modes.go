@@ -30,8 +30,8 @@ const (
 
 // modes has what differs between the modes. The source is the page "Retry
 // behavior" of the guide to the AWS SDK for Java 2.x. After throttling,
-// Standard and Adaptive start at 1 s by its prose and by the SDK's source
-// (DefaultRetryStrategy); its table says 100 ms. The statuses are our choice.
+// Standard and Adaptive start at 1 s by its prose and by the SDK's source; its
+// table says 100 ms. The statuses are our choice.
 var modes = [...]struct {
 	name         string
 	attempts     int
