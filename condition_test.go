@@ -134,7 +134,6 @@ func TestConditionsThatMakeNoSense(t *testing.T) {
 // condition is none. Unprocessed makes any rule one that proves.
 func TestProofByRule(t *testing.T) {
 	const code = "Busy"
-	failed := errors.New("refused")
 	by503 := retrip.StatusIs(503)
 	for name, row := range map[string]struct {
 		rule retrip.Classifier
@@ -170,6 +169,11 @@ func TestProofByRule(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, row.sent, sent, name)
 	}
+}
+
+// The error of a request body proves nothing, also if a rule takes it for proof.
+func TestProofByRuleAndTheBody(t *testing.T) {
+	failed := errors.New("refused")
 	for name, row := range map[string]struct {
 		body string
 		sent int
