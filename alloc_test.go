@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"log/slog"
 	"net/http"
+	"slices"
 	"testing"
 	"time"
 
@@ -22,11 +23,13 @@ func TestSuccessAllocatesNothing(t *testing.T) {
 	throttled.Limiter.measured = 1e9 // fast enough that nobody ever waits
 	throttled.Limiter.update(throttled.Limiter.clock(), true)
 	throttled.Limiter.tokens = 1e6
+	asked := Standard()
+	asked.Classifiers = slices.Insert(asked.Classifiers, 0, Classifier(ClassifierFunc(func(Attempt) Class { return Unknown })))
 	transports := map[string]*Transport{
 		"per host":              {Base: base},
 		"single strategy":       {Base: base, Strategy: Standard()},
 		"legacy":                {Base: base, Strategy: Legacy()},
-		"2026":                  {Base: base, Strategy: Standard2026()},
+		"asked of successes":    {Base: base, Strategy: asked},
 		"adaptive":              {Base: base, Strategy: Adaptive()},
 		"adaptive per host":     {Base: base, PerKey: func(string) *Strategy { return Adaptive() }},
 		"adaptive, throttled":   {Base: base, Strategy: throttled},

@@ -795,7 +795,7 @@ func TestPanicsLeaveNothingBehind(t *testing.T) {
 		for name, transport := range map[string]*Transport{
 			"classifier": {Strategy: &Strategy{MaxAttempts: 2, Backoff: Constant{}, Classifiers: []Classifier{
 				ClassifierFunc(func(Attempt) Class { boom(); return 0 })}}},
-			"backoff": {Strategy: &Strategy{MaxAttempts: 2, Classifiers: []Classifier{OnStatus(Transient, 503)},
+			"backoff": {Strategy: &Strategy{MaxAttempts: 2, Classifiers: []Classifier{On(Transient, StatusIs(503))},
 				Backoff: BackoffFunc(func(Retry) (time.Duration, bool) { boom(); return 0, false })}},
 			"observer": {Observe: func(Event) { boom() }},
 			"prepare":  {Prepare: func(*http.Request, PrepareInfo) error { boom(); return nil }, AttemptTimeout: time.Hour},

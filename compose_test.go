@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -52,14 +54,14 @@ func ExampleWithStrategy() {
 }
 
 // An error of one's own transport that is worth a retry, or is not.
-func ExampleOnError() {
+func ExampleErrorIs() {
 	errBusy := errors.New("the tunnel is busy")
 	errClosed := errors.New("the tunnel is closed")
 	s := retrip.Standard()
 	s.Classifiers = append([]retrip.Classifier{
-		retrip.OnError(retrip.Throttled, errBusy),
-		retrip.OnError(retrip.Permanent, errClosed),
-		retrip.OnErrorType[*http.MaxBytesError](retrip.Permanent),
+		retrip.On(retrip.Throttled, retrip.ErrorIs(errBusy)),
+		retrip.On(retrip.Permanent, retrip.ErrorIs(errClosed)),
+		retrip.On(retrip.Permanent, retrip.ErrorAs[*http.MaxBytesError]()),
 	}, s.Classifiers...)
 	fmt.Println(s.Classifiers[0].Classify(retrip.Attempt{Err: fmt.Errorf("sending: %w", errBusy)}))
 	// Output: throttled
@@ -88,14 +90,106 @@ func ExampleTransport_Validate() {
 	// Strategy.Backoff starts at 1m0s, above its cap of 1s: lower the base or raise the cap
 }
 
-// The same constant interval for as long as it may take.
-func ExampleFixedInterval() {
-	s := retrip.FixedInterval(2*time.Second, time.Minute)
-	_, ok := s.Backoff.Delay(retrip.Retry{Index: 29, Elapsed: 58 * time.Second})
-	fmt.Println(ok)
-	_, ok = s.Backoff.Delay(retrip.Retry{Index: 30, Elapsed: 60 * time.Second})
-	fmt.Println(ok)
+// A rule of several conditions.
+func ExampleCondition() {
+	limited := retrip.StatusIs(403, 429).And(retrip.HeaderIs("X-RateLimit-Remaining", "0").
+		Or(retrip.FieldContains("message", "rate limit")))
+	rule := retrip.On(retrip.Throttled, limited)
+	fmt.Println(rule)
+	fmt.Println(rule.Classify(retrip.Attempt{
+		Response: &http.Response{StatusCode: 403}, Body: []byte(`{"message":"Secondary rate limit"}`),
+	}))
 	// Output:
-	// true
-	// false
+	// throttled: status 403, 429 and (header X-RateLimit-Remaining: 0 or body message: …rate limit…)
+	// throttled
+}
+
+// A condition of one's own can be combined like the others.
+func ExampleConditionFunc() {
+	plain := retrip.ConditionFunc("plain HTTP", func(a retrip.Attempt) bool { return a.Request.URL.Scheme == "http" })
+	fmt.Println(retrip.On(retrip.Permanent, plain.And(retrip.StatusIs(503))))
+	// Output: permanent: plain HTTP and status 503
+}
+
+// A service that documents its code as a refusal: a POST is sent again, too.
+func ExampleUnprocessed() {
+	s := retrip.Standard()
+	s.Classifiers = slices.Insert(s.Classifiers, 0,
+		retrip.Unprocessed(retrip.On(retrip.Transient, retrip.CodeIs("QueueFull"))))
+	fmt.Println(s.Classifiers[0])
+	// Output: transient: code QueueFull (not processed)
+}
+
+// X-RateLimit-Reset comes with every response, and asks for a wait only after a
+// 429.
+func ExampleHintWhen() {
+	s := retrip.Standard()
+	s.Hints = append(s.Hints, retrip.HintWhen(retrip.StatusIs(429),
+		retrip.HintHeader{Name: "X-RateLimit-Reset", Format: retrip.EpochSeconds}))
+	fmt.Println(s.Hints[len(s.Hints)-1])
+	// Output: X-RateLimit-Reset (seconds since 1970), with status 429
+}
+
+// A wait in a JSON body.
+func ExampleHintField() {
+	hint, ok := retrip.HintField("error.retry_after").ReadHint(retrip.Attempt{
+		Response: &http.Response{StatusCode: 429}, Body: []byte(`{"error":{"retry_after":1.5}}`),
+	})
+	fmt.Println(hint.Wait, ok)
+	// Output: 1.5s true
+}
+
+// A list of rules of one's own: what none fits is a success below status 400,
+// and permanent otherwise.
+func ExampleTransportErrors() {
+	s := retrip.Standard()
+	s.Classifiers = []retrip.Classifier{
+		retrip.On(retrip.Throttled, retrip.StatusIs(429)),
+		retrip.On(retrip.Transient, retrip.StatusIs(502, 503, 504)),
+		retrip.TransportErrors(),
+	}
+	fmt.Println(s.Classifiers[1])
+	// Output: transient: status 502, 503, 504
+}
+
+// linear waits longer by the same step each time. Transport.Validate reports a
+// step that makes no sense.
+type linear struct{ step time.Duration }
+
+func (l linear) Delay(r retrip.Retry) (time.Duration, bool) {
+	return time.Duration(r.Index+1) * l.step, true
+}
+
+func (l linear) Validate() error {
+	if l.step < 0 {
+		return fmt.Errorf("has a step of %v: use 0 or more", l.step)
+	}
+	return nil
+}
+
+func ExampleValidator() {
+	s := retrip.Standard()
+	s.Backoff = linear{-time.Second}
+	fmt.Println((&retrip.Transport{Strategy: s}).Validate())
+	// Output: retrip: Transport.Strategy.Backoff has a step of -1s: use 0 or more
+}
+
+// overloaded reads a status line's text, and only of failures.
+type overloaded struct{}
+
+func (overloaded) Classify(a retrip.Attempt) retrip.Class {
+	if a.Response != nil && strings.HasSuffix(a.Response.Status, "Overloaded") {
+		return retrip.Throttled
+	}
+	return retrip.Unknown
+}
+
+func (overloaded) FailuresOnly() bool { return true }
+
+func ExampleFailureClassifier() {
+	var rule retrip.FailureClassifier = overloaded{}
+	s := retrip.Standard()
+	s.Classifiers = slices.Insert(s.Classifiers, 0, retrip.Classifier(rule))
+	fmt.Println(rule.Classify(retrip.Attempt{Response: &http.Response{StatusCode: 503, Status: "503 Overloaded"}}))
+	// Output: throttled
 }

@@ -48,7 +48,7 @@ import (
 //	17 hopeless errors                         TestHopelessErrorsOfNetHTTP, TestErrors, TestNameThatDoesNotExist, TestFaults (TLS)
 //	18 adaptive hears all, tokens come back    TestAdaptiveHearsEveryAttempt, TestCancelDuringWait, TestPermitsComeBack
 //	19 quota exhausted under load                  TestQuotaSpentUnderLoad, TestQuotaSpentIsATypedError, TestLongPollWaitsWithItsAnswer
-//	20 the published vectors                   TestVectorsQuota, TestVectorsBackoff, TestVectorsServerWaits
+//	20 the published vectors (also in ./aws)   TestVectorsQuota, TestVectorsBackoff, TestVectorsServerWaits
 //	21 quota is exact                          TestQuotaIsExactUnderContention, TestZeroBucketRefuses
 //	22 clock skew                              TestConcurrentSkew, TestVectorsClockSkewDecisions
 //	23 published simulations                   TestSimulatedContention, TestSimulatedQuota, TestSimulatedCollapse

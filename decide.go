@@ -7,7 +7,7 @@ import (
 // A verdict is what a strategy makes of an attempt's outcome.
 type verdict struct {
 	class  Class // Unknown if the caller cancelled, which says nothing of the server
-	byCode bool  // an error code that a classifier lists decided it
+	proves bool  // the rule that decided says that the request was not processed
 }
 
 // A decision is what follows from a failure.
@@ -56,10 +56,10 @@ func (r *route) classify(o *outcome) (v verdict) {
 			readError(&o.Attempt)
 		}
 	}
-	v.class, v.byCode = r.policy.classify(&o.Attempt)
+	v.class, v.proves = r.policy.classify(&o.Attempt)
 	if v.class == NeedsBody {
 		readBody(&o.Attempt, -1) // for as long as it takes: the classifier knows what it asks for
-		v.class, v.byCode = r.policy.classify(&o.Attempt)
+		v.class, v.proves = r.policy.classify(&o.Attempt)
 	}
 	skewed := r.t.Prepare != nil && r.skewed(o)
 	switch {
@@ -218,22 +218,14 @@ func (r *route) secure(p *permit, o *outcome, v verdict, d decision) decision {
 	return no(QuotaExhausted)
 }
 
-// add notes what later attempts need of this one.
-func (h *history) add(o *outcome, v verdict, d decision) {
+// remember notes what later attempts need of this one.
+func (r *route) remember(h *history, o *outcome, v verdict, d decision) {
 	if h.failed.IsZero() {
 		h.failed = o.Done
 	}
 	h.own, h.hinted, h.class = d.own, d.hinted, v.class
 	h.last = failure{err: o.Err}
 	if o.Response != nil {
-		h.last.status, h.last.code = o.Response.StatusCode, o.knownCode(v)
+		h.last.status, h.last.code = o.Response.StatusCode, r.policy.listed(o.Code)
 	}
-}
-
-// knownCode is the error code, if a classifier lists it.
-func (o *outcome) knownCode(v verdict) string {
-	if v.byCode {
-		return o.Code
-	}
-	return ""
 }

@@ -122,7 +122,7 @@ func (r *route) tell(o *outcome, v verdict, d decision) {
 	}
 	if r.observed() {
 		r.emit(o, d, Event{
-			Class: v.class, Code: o.knownCode(v), Err: cmp.Or(o.Err, d.obstacle), Final: final,
+			Class: v.class, Code: r.policy.listed(o.Code), Err: cmp.Or(o.Err, d.obstacle), Final: final,
 			LimiterWait: o.limiterWait, Sent: o.Sent, Done: o.Done,
 		}, o.Response)
 	}

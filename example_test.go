@@ -64,10 +64,13 @@ func ExampleStrategy() {
 	// RetryNonIdempotent: false
 	// MaxRetryAfter: 1m0s
 	// MaxLimiterWait: 0s
-	// Classifier: throttled: 14 codes
-	// Classifier: transient: 4 codes
-	// Classifier: clock-skewed: 5 codes
-	// Classifier: statuses 5xx but 501 505 510 511, 408, 425 (transient), 429 (throttled)
+	// Classifier: throttled: code Throttling, ThrottlingException, ThrottledException, RequestThrottledException, TooManyRequestsException, ProvisionedThroughputExceededException, TransactionInProgressException, RequestLimitExceeded, BandwidthLimitExceeded, LimitExceededException, RequestThrottled, SlowDown, PriorRequestNotComplete, EC2ThrottledException
+	// Classifier: transient: code RequestTimeout, RequestTimeoutException, InternalError, IDPCommunicationError
+	// Classifier: clock-skewed: code InvalidSignatureException, SignatureDoesNotMatch, AuthFailure, RequestTimeTooSkewed, AccessDeniedException
+	// Classifier: throttled: status 429
+	// Classifier: transient: status 408, 425
+	// Classifier: permanent: status 501, 505, 510, 511
+	// Classifier: transient: status from 500
 	// Classifier: errors but bad certificates, unknown hosts, malformed messages (transient)
 	// Hint: X-Amz-Retry-After (whole milliseconds, at most 5s above the backoff)
 	// Hint: Retry-After-Ms (milliseconds)
@@ -115,11 +118,11 @@ func ExampleBucket() {
 }
 
 // A rule of one's own goes in front; the first opinion wins.
-func ExampleOnStatus() {
+func ExampleOn() {
 	s := quick()
 	s.Classifiers = slices.Insert(s.Classifiers, 0,
-		retrip.OnStatus(retrip.Transient, http.StatusNotFound), // this API is eventually consistent
-		retrip.OnCode(retrip.Throttled, "Throttling.User"),
+		retrip.On(retrip.Transient, retrip.StatusIs(http.StatusNotFound)), // this API is eventually consistent
+		retrip.On(retrip.Throttled, retrip.CodeIs("Throttling.User")),
 	)
 	calls := 0
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -293,10 +296,10 @@ func ExampleMode() {
 	}
 	s := m.Strategy()
 	fmt.Println(m, s.MaxAttempts)
-	fmt.Println(m.Set("turbo"))
+	fmt.Println(m.UnmarshalText([]byte("turbo")))
 	// Output:
 	// adaptive 3
-	// retrip: "turbo" is no mode: use one of standard, legacy, adaptive, standard2026, adaptive2026
+	// retrip: unknown mode "turbo": use one of standard, legacy, adaptive
 }
 
 // HintHeader reads waits from a service's own header.

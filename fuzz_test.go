@@ -243,9 +243,16 @@ func fuzzPrepareNothing(req *http.Request, _ PrepareInfo) error {
 	return nil
 }
 
+// adaptiveByRequest repeats every request and has a limiter for each.
+func adaptiveByRequest() *Strategy {
+	s := Standard()
+	s.RetryNonIdempotent, s.Limiter = true, NewRequestLimiter()
+	return s
+}
+
 // newStrategy makes a strategy with all of its public fields, or nil.
 func (z *fuzzer) newStrategy() *Strategy {
-	s := mostly(z, []func() *Strategy{Standard, Legacy, Adaptive, Standard2026, AdaptiveV1, JavaScriptV2, Adaptive2026},
+	s := mostly(z, []func() *Strategy{Standard, Legacy, Adaptive, adaptiveByRequest},
 		func() *Strategy { return nil }, func() *Strategy { return &Strategy{} })()
 	if s == nil || z.n(4) == 0 {
 		return z.known(s)
@@ -318,8 +325,8 @@ func (z *fuzzer) newClassifier() Classifier {
 		}
 		return class
 	})
-	return mostly[Classifier](z, []Classifier{ClassifierFunc(func(Attempt) Class { return class }), needsBody, S3Errors(), OnStatus(Transient, status)},
-		nil, ClassifierFunc(nil), (*codeRule)(nil), OnStatus(class, status), OnCode(class, "", "X"))
+	return mostly[Classifier](z, []Classifier{ClassifierFunc(func(Attempt) Class { return class }), needsBody, On(Transient, StatusIs(status))},
+		nil, ClassifierFunc(nil), On(class, StatusIs(status)), On(class, CodeIs("", "X")))
 }
 
 func (z *fuzzer) newWaitReader() HintReader {

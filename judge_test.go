@@ -29,9 +29,9 @@ func TestTokens(t *testing.T) {
 		{"throttled", Standard, 10, []step{status(429), status(404)}, 5},
 		{"throttled, legacy", Legacy, 10, []step{status(429), status(404)}, 10},
 		{"throttled, legacy, success", Legacy, 10, []step{status(429), status(200)}, 11},
-		{"2026", Standard2026, 20, []step{status(503), status(404)}, 6},
-		{"2026, throttled", Standard2026, 20, []step{status(429), status(404)}, 15},
-		{"2026, not enough", Standard2026, 13, []step{status(503), status(200)}, 13},
+		{"cost 14", cost14, 20, []step{status(503), status(404)}, 6},
+		{"cost 14, throttled", cost14, 20, []step{status(429), status(404)}, 15},
+		{"cost 14, not enough", cost14, 13, []step{status(503), status(200)}, 13},
 	}
 	for _, tt := range tests {
 		synctest.Test(t, func(t *testing.T) {
@@ -244,7 +244,7 @@ func TestFailuresBelow400(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := Standard()
 		s.MaxAttempts = 9
-		s.Classifiers = append([]Classifier{OnStatus(Transient, 202)}, s.Classifiers...)
+		s.Classifiers = append([]Classifier{On(Transient, StatusIs(202))}, s.Classifiers...)
 		s.Backoff = Constant{Wait: time.Second, Period: 3 * time.Second}
 		base := script(status(202))
 		_, err := get(t.Context(), &Transport{Base: base, Strategy: s})
@@ -269,7 +269,7 @@ func TestOddVerdicts(t *testing.T) {
 		require.Len(t, base.sent(), 1)
 	}
 	s := Standard()
-	s.Classifiers = append([]Classifier{OnError(Success, syscall.ECONNRESET)}, s.Classifiers...)
+	s.Classifiers = append([]Classifier{On(Success, ErrorIs(syscall.ECONNRESET))}, s.Classifiers...)
 	ctx, trace := WithTrace(t.Context())
 	_, err := get(ctx, &Transport{Base: script(fails(errReset)), Strategy: s})
 	require.ErrorIs(t, err, syscall.ECONNRESET)
@@ -322,22 +322,16 @@ func TestAnswerOfACancelledRequest(t *testing.T) {
 
 func TestLongPollWaitsWithItsAnswer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		for target, wait := range map[string]time.Duration{
-			"AmazonSQS.ReceiveMessage":                  50 * time.Millisecond,
-			"AWSStepFunctions.GetActivityTask":          50 * time.Millisecond,
-			"SimpleWorkflowService.PollForActivityTask": 50 * time.Millisecond,
-			"SimpleWorkflowService.PollForDecisionTask": 50 * time.Millisecond,
-			"AmazonSQS.SendMessage":                     0,
-			"DynamoDB_20120810.ReceiveMessage":          0,
-		} {
-			s := longest(Standard2026())
+		for poll, wait := range map[string]time.Duration{"yes": 50 * time.Millisecond, "": 0} {
+			s := longest(cost14())
+			s.LongPoll = func(req *http.Request) bool { return req.Header.Get("Poll") != "" }
 			s.Quota = NewBucket(0)
 			req := newRequest(t, "GET", nil)
-			req.Header.Set("X-Amz-Target", target)
+			req.Header.Set("Poll", poll)
 			start := time.Now()
 			resp, err := (&Transport{Base: script(answer(503, "no work")), Strategy: s}).RoundTrip(req)
 			require.NoError(t, err)
-			require.Equal(t, wait, time.Since(start), target)
+			require.Equal(t, wait, time.Since(start), poll)
 			body, err := io.ReadAll(resp.Body)
 			require.NoError(t, err)
 			require.Equal(t, "no work", string(body))

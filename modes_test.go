@@ -24,8 +24,6 @@ func TestModes(t *testing.T) {
 		{ModeStandard, "standard", 3, FullJitter{100 * ms, cap}, FullJitter{1000 * ms, cap}, 5, 5, false},
 		{ModeLegacy, "legacy", 4, FullJitter{100 * ms, cap}, EqualJitter{500 * ms, cap}, 5, 0, false},
 		{ModeAdaptive, "adaptive", 3, FullJitter{100 * ms, cap}, FullJitter{1000 * ms, cap}, 5, 5, true},
-		{ModeStandard2026, "standard2026", 3, FullJitter{50 * ms, cap}, FullJitter{1000 * ms, cap}, 14, 5, false},
-		{ModeAdaptive2026, "adaptive2026", 3, FullJitter{50 * ms, cap}, FullJitter{1000 * ms, cap}, 14, 5, true},
 	}
 	for _, tt := range tests {
 		s := tt.mode.Strategy()
@@ -46,7 +44,7 @@ func TestModes(t *testing.T) {
 		require.NoError(t, m.UnmarshalText([]byte(tt.name)))
 		require.Equal(t, tt.mode, m)
 	}
-	require.Len(t, modeNames, len(tests))
+	require.Len(t, modes, len(tests))
 	require.Error(t, (&Transport{Strategy: Mode(99).Strategy()}).Validate())
 }
 
@@ -54,10 +52,10 @@ func TestModeFromOutside(t *testing.T) {
 	var fromFlag Mode
 	flags := flag.NewFlagSet("", flag.ContinueOnError)
 	flags.SetOutput(io.Discard)
-	flags.Var(&fromFlag, "mode", "")
+	flags.TextVar(&fromFlag, "mode", ModeStandard, "")
 	require.NoError(t, flags.Parse([]string{"-mode", "Adaptive"}))
 	require.Equal(t, ModeAdaptive, fromFlag)
-	require.ErrorContains(t, flags.Parse([]string{"-mode", "fast"}), `retrip: "fast" is no mode: use one of standard, legacy, adaptive, standard2026, adaptive2026`)
+	require.ErrorContains(t, flags.Parse([]string{"-mode", "fast"}), `retrip: unknown mode "fast": use one of standard, legacy, adaptive`)
 	require.Equal(t, ModeAdaptive, fromFlag, "an error changes nothing")
 
 	var fromJSON struct{ Retry Mode }

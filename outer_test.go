@@ -49,7 +49,7 @@ func TestOuterAttemptsOfSeveral(t *testing.T) {
 // It is not multiplied where a success is taken for a failure, either.
 func TestOuterRetrierAndAFailureWithStatus202(t *testing.T) {
 	s := Standard()
-	s.Classifiers = append([]Classifier{OnStatus(Transient, 202)}, s.Classifiers...)
+	s.Classifiers = append([]Classifier{On(Transient, StatusIs(202))}, s.Classifiers...)
 	base := script(status(202))
 	req := newRequest(t, http.MethodPut, nil)
 	req.Header.Set("Amz-Sdk-Request", "attempt=2; max=3")

@@ -11,6 +11,8 @@ import (
 	"strings"
 	"sync/atomic"
 	"time"
+
+	"github.com/retrip-go/retrip/internal/errorcode"
 )
 
 const (
@@ -129,19 +131,12 @@ func (p *peekedBody) Close() error {
 // readError looks for an error code in the headers of a 4xx or 5xx, or else in
 // the beginning of its body, which the caller still gets whole.
 func readError(a *Attempt) {
-	if a.Code = headerCode(a.Response.Header); a.Code != "" {
+	if a.Code = errorcode.InHeaders(a.Request.Method, a.Response); a.Code != "" {
 		return
 	}
-	if a.Code = ossHeadCode(a); a.Code != "" {
-		return
-	}
-	switch codeFormat(a.Response) {
-	case jsonCode:
+	if format := errorcode.FormatOf(a.Response); format != errorcode.None {
 		readBody(a, peekTime)
-		a.Code = jsonBodyCode(a.Body)
-	case xmlCode:
-		readBody(a, peekTime)
-		a.Code = xmlBodyCode(a.Body)
+		a.Code = format.InBody(a.Body)
 	}
 }
 
@@ -161,36 +156,6 @@ func readBody(a *Attempt, within time.Duration) {
 	}
 	if body := plain(resp.Header, p.peeked()); body != nil {
 		a.Body = body
-	}
-}
-
-// bodyFormat says how an error code can be written in the body of resp.
-type bodyFormat uint8
-
-const (
-	noCode bodyFormat = iota
-	jsonCode
-	xmlCode
-)
-
-func codeFormat(resp *http.Response) bodyFormat {
-	if resp.Body == nil || resp.Body == http.NoBody || resp.ContentLength == 0 {
-		return noCode
-	}
-	switch encoding := headerValue(resp.Header, "Content-Encoding"); {
-	case encoding == "", strings.EqualFold(encoding, "identity"), strings.EqualFold(encoding, "gzip"):
-	default:
-		return noCode // the caller asked for it, and has what it takes to read it
-	}
-	media, _, _ := strings.Cut(headerValue(resp.Header, "Content-Type"), ";")
-	_, subtype, _ := strings.Cut(strings.ToLower(strings.TrimSpace(media)), "/")
-	switch {
-	case subtype == "json", strings.HasSuffix(subtype, "+json"), strings.HasPrefix(subtype, "x-amz-json"):
-		return jsonCode
-	case subtype == "xml", strings.HasSuffix(subtype, "+xml") && subtype != "xhtml+xml":
-		return xmlCode
-	default:
-		return noCode
 	}
 }
 

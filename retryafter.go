@@ -1,6 +1,8 @@
 package retrip
 
 import (
+	"encoding/json"
+	"errors"
 	"fmt"
 	"math"
 	"net/http"
@@ -86,11 +88,8 @@ var (
 	retryAfter     = HintHeader{Name: "Retry-After", Format: SecondsOrDate}        // RFC 9110 10.2.3
 )
 
-// standardWaits are those of our own modes.
-var (
-	standardWaits   = []HintReader{amzRetryAfter, retryAfterMS, msRetryAfterMS, retryAfter}
-	standardReaders = withHeaders(standardWaits)
-)
+// modeReaders are the hints of the modes.
+var modeReaders = withHeaders(modeHints)
 
 // ReadHint reads the header.
 func (w HintHeader) ReadHint(a Attempt) (Hint, bool) {
@@ -123,6 +122,60 @@ func (w HintHeader) ReadHint(a Attempt) (Hint, bool) {
 	return Hint{Wait: wait, From: w.Name, MaxExcess: w.MaxExcess, Additive: w.Additive}, ok
 }
 
+// HintWhen reads a hint with r where the condition holds. Use it for a header
+// that a service sends with every response, such as X-RateLimit-Reset.
+func HintWhen(c Condition, r HintReader) HintReader { return conditionalHint{c, r} }
+
+type conditionalHint struct {
+	when Condition
+	HintReader
+}
+
+func (c conditionalHint) ReadHint(a Attempt) (Hint, bool) {
+	if ok, _ := c.when.match(a); !ok {
+		return Hint{}, false
+	}
+	return c.HintReader.ReadHint(a)
+}
+
+func (c conditionalHint) String() string {
+	return fmt.Sprintf("%s, with %v", describe(c.HintReader), c.when)
+}
+
+func (c conditionalHint) check() error {
+	if err := c.when.check(); err != nil {
+		return err
+	}
+	return checkPart(c.HintReader)
+}
+
+// HintField is a HintReader for a number of seconds at a path in the JSON body
+// of a 4xx or 5xx response, such as "retry_after". Negative numbers are ignored.
+type HintField string
+
+// ReadHint reads the field.
+func (path HintField) ReadHint(a Attempt) (Hint, bool) {
+	var n *float64 // nil for null
+	if json.Unmarshal(field(a.Body, string(path)), &n) != nil || n == nil || *n < 0 {
+		return Hint{}, false
+	}
+	wait := time.Duration(math.MaxInt64)
+	if span := math.Round(*n * float64(time.Second)); span < math.MaxInt64 {
+		wait = time.Duration(span)
+	}
+	return Hint{Wait: wait, From: string(path)}, true
+}
+
+// String returns, for example, "retry_after in the body (seconds)".
+func (path HintField) String() string { return string(path) + " in the body (seconds)" }
+
+func (path HintField) check() error {
+	if path == "" {
+		return errors.New("has no path")
+	}
+	return nil
+}
+
 // A headerReader is a HintReader that need not be asked if the response lacks
 // its header, unless that is "": most responses have none of those headers.
 type headerReader struct {
@@ -133,8 +186,8 @@ type headerReader struct {
 // headerReaders finds out which headers the readers read. Those of our own modes
 // are shared, or they would be half of what an idle host takes.
 func headerReaders(readers []HintReader) []headerReader {
-	if slices.Equal(readers, standardWaits) {
-		return standardReaders
+	if slices.Equal(readers, modeHints) {
+		return modeReaders
 	}
 	return withHeaders(readers)
 }

@@ -40,7 +40,7 @@ func unprocessed(o *outcome, v verdict) bool {
 		case http.StatusTooEarly, http.StatusTooManyRequests:
 			return true
 		}
-		return v.class == ClockSkewed || v.class == Throttled && (v.byCode || o.Response.StatusCode/100 == 4)
+		return v.proves || v.class == ClockSkewed || v.class == Throttled && o.Response.StatusCode/100 == 4
 	}
 	var (
 		op     *net.OpError
@@ -49,6 +49,8 @@ func unprocessed(o *outcome, v verdict) bool {
 	switch {
 	case o.body != replay.Fine:
 		return false // the error may be the body's own, and says nothing about this server
+	case v.proves:
+		return true
 	case errors.As(o.Err, &op) && (op.Op == "dial" || op.Op == "proxyconnect"):
 		return true // no connection, so no request
 	case errors.As(o.Err, &stream) && stream.Code == refusedStream:

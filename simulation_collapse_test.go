@@ -75,8 +75,8 @@ func TestSimulatedCollapse(t *testing.T) {
 	}{
 		{"standard, spike", Standard, spike, true},
 		{"standard, ramp", Standard, ramp, true},
-		{"standard2026, spike", Standard2026, spike, true},
-		{"standard2026, ramp", Standard2026, ramp, true},
+		{"cost 14, spike", cost14, spike, true},
+		{"cost 14, ramp", cost14, ramp, true},
 		{"standard without its quota, ramp", noQuota(Standard().Backoff), ramp, false},
 	}
 	for _, tt := range tests {

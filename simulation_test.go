@@ -240,7 +240,7 @@ func TestSimulatedQuota(t *testing.T) {
 		"no_retry":                               func() *Strategy { s := Standard(); s.MaxAttempts = 1; return s },
 		"3_attempts_unbudgeted":                  func() *Strategy { s := Standard(); s.Quota = nil; return s },
 		"aws_std_cost5_inc_first_only(botocore)": Standard,
-		"aws_2026_cost14":                        Standard2026,
+		"aws_2026_cost14":                        cost14,
 	}
 	req := newRequest(t, "GET", nil)
 	for i, row := range publishedRows(t, "budget_targets.csv", "policy", strategies) {
@@ -274,7 +274,7 @@ func TestSimulatedOutage(t *testing.T) {
 		err      error
 		retries  int
 	}{
-		{Standard2026(), errReset, 35},
+		{cost14(), errReset, 35},
 		{Standard(), errReset, 100},
 		{slow, os.ErrDeadlineExceeded, 50},
 	}
@@ -299,7 +299,7 @@ func TestSimulatedDrain(t *testing.T) {
 	for _, tt := range []struct {
 		strategy func() *Strategy
 		root     float64
-	}{{Standard2026, 0.215}, {Standard, 0.321}} {
+	}{{cost14, 0.215}, {Standard, 0.321}} {
 		for _, off := range []float64{-0.03, +0.03} {
 			s := tt.strategy()
 			s.Backoff = Constant{}

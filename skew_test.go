@@ -2,10 +2,12 @@ package retrip
 
 import (
 	"net/http"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
 
@@ -71,5 +73,60 @@ func TestSkewedPostWasNotProcessed(t *testing.T) {
 		resp, err := transport.RoundTrip(newRequest(t, "POST", nil))
 		require.NoError(t, err)
 		require.Equal(t, 200, resp.StatusCode)
+	})
+}
+
+// Many requests with a wrong clock at once: each is corrected by the offset it
+// was signed with, none is taken for corrected already.
+func TestConcurrentSkew(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const ahead = time.Hour
+		base := roundTripFunc(func(req *http.Request) (*http.Response, error) {
+			time.Sleep(time.Second)
+			signed, err := http.ParseTime(req.Header.Get("Signed"))
+			if err != nil {
+				return nil, err
+			}
+			now := time.Now().Add(ahead)
+			play := status(200)
+			if now.Sub(signed).Abs() > 5*time.Minute {
+				play = status(403, "X-Amzn-Errortype: RequestTimeTooSkewed")
+			}
+			resp, err := play(req)
+			resp.Header.Set("Date", now.UTC().Format(http.TimeFormat))
+			resp.TLS = tlsState
+			return resp, err
+		})
+		var mu sync.Mutex
+		attempts := 0
+		transport := &Transport{Base: base, Prepare: func(req *http.Request, p PrepareInfo) error {
+			mu.Lock()
+			attempts++
+			mu.Unlock()
+			req.Header.Set("Signed", time.Now().Add(p.Skew).UTC().Format(http.TimeFormat))
+			return nil
+		}}
+		for _, want := range []int{40, 20} { // at first twice each, then all are right at once
+			var wg sync.WaitGroup
+			attempts = 0
+			for range 20 {
+				wg.Go(func() {
+					resp, err := get(t.Context(), transport)
+					assert.NoError(t, err)
+					assert.Equal(t, 200, resp.StatusCode)
+				})
+			}
+			wg.Wait()
+			require.Equal(t, want, attempts)
+		}
+
+		// A connection that breaks teaches nothing, and nothing is unlearnt.
+		working := transport.base
+		transport.base = script(fails(errReset), func(req *http.Request) (*http.Response, error) { return working.RoundTrip(req) })
+		attempts = 0
+		resp, err := get(t.Context(), transport)
+		require.NoError(t, err)
+		require.Equal(t, 200, resp.StatusCode)
+		require.Equal(t, 2, attempts)
 	})
 }

@@ -16,8 +16,7 @@ import (
 // checks that keep a request from being corrupted, duplicated or late are the
 // Transport's and stay.
 //
-// A part of your own may have a method String() string, which is printed, and a
-// method Validate() error, which Transport.Validate asks: "is …: use …".
+// A part of your own may be a fmt.Stringer, which is printed, and a Validator.
 //
 // Take one from a mode (Standard, Legacy, Adaptive, …), change what you want
 // to change, and don't change it once a request has used it. A Strategy may
@@ -80,6 +79,12 @@ type Strategy struct {
 	// Rand is the source of jitter: numbers from 0 up to 1, from any goroutine.
 	// nil is math/rand/v2. Tests pin it.
 	Rand func() float64
+}
+
+// A Validator is a part of a Strategy that can tell what is wrong with its own
+// settings, for example "waits -1s: use 0 or more". Transport.Validate asks it.
+type Validator interface {
+	Validate() error
 }
 
 // Clone returns a strategy with the same settings and fresh state: a full
@@ -160,15 +165,11 @@ func newPolicy(s *Strategy, name string) policy {
 	return p
 }
 
-// ofSuccess leaves out the classifiers that are known to speak of failures
-// only, and those behind one that takes the rest.
+// ofSuccess leaves out the classifiers that have opinions on failures only.
 func ofSuccess(all []Classifier, name string) (asked []Classifier, err error) {
 	for i, c := range all {
-		if _, ok := c.(statusClasses); ok {
-			break
-		}
 		failuresOnly := false
-		if rule, ok := c.(interface{ FailuresOnly() bool }); ok {
+		if rule, ok := c.(FailureClassifier); ok {
 			err := guarded("has a method FailuresOnly that", func() error {
 				failuresOnly = rule.FailuresOnly()
 				return nil
@@ -184,9 +185,9 @@ func ofSuccess(all []Classifier, name string) (asked []Classifier, err error) {
 	return asked, nil
 }
 
-// classify asks the classifiers. byCode tells that an error code that one of
-// them lists decided.
-func (p *policy) classify(a *Attempt) (c Class, byCode bool) {
+// classify asks the classifiers. proves tells that the one that decided says
+// that the request was not processed.
+func (p *policy) classify(a *Attempt) (c Class, proves bool) {
 	rest, asked := Permanent, p.Classifiers
 	if a.Err == nil && a.Response.StatusCode < 400 {
 		rest, asked = Success, p.onSuccess
@@ -197,11 +198,20 @@ func (p *policy) classify(a *Attempt) (c Class, byCode bool) {
 			c = Unknown
 		}
 		if c != Unknown {
-			_, byCode = classifier.(*codeRule)
-			return c, byCode
+			u, ok := classifier.(UnprocessedClassifier)
+			return c, ok && u.Unprocessed(*a)
 		}
 	}
 	return rest, false
+}
+
+// listed is an error code if a classifier lists it, and otherwise empty: the
+// server may send any text.
+func (p *policy) listed(code string) string {
+	if code != "" && slices.ContainsFunc(p.Classifiers, func(c Classifier) bool { return lists(c, code) }) {
+		return code
+	}
+	return ""
 }
 
 // delay is how long to wait before a retry on our own account.
@@ -294,8 +304,7 @@ func (s *Strategy) tokens() int {
 	return -1
 }
 
-// check finds settings that make no sense. The built-in parts check themselves,
-// and parts of the user's own if they have a method Validate() error.
+// check finds settings that make no sense.
 func (s *Strategy) check(name string) error {
 	if s == nil {
 		return fmt.Errorf("%s is nil: use Standard() or another mode", name)
@@ -305,16 +314,8 @@ func (s *Strategy) check(name string) error {
 		errs = append(errs, fmt.Errorf("%s.%s %s", name, field, fmt.Sprintf(format, args...)))
 	}
 	part := func(field string, part any) {
-		if isNil(part) {
-			report(field, "is nil: set it, or take a strategy from Standard() or another mode")
-		} else if p, ok := part.(interface{ check() error }); ok {
-			if err := p.check(); err != nil {
-				report(field, "%v", err)
-			}
-		} else if p, ok := part.(interface{ Validate() error }); ok {
-			if err := guarded("has a method Validate that", p.Validate); err != nil {
-				report(field, "%v", err)
-			}
+		if err := checkPart(part); err != nil {
+			report(field, "%v", err)
 		}
 	}
 	if s.MaxAttempts < 1 {
@@ -349,6 +350,20 @@ func (s *Strategy) check(name string) error {
 		part("Quota", s.Quota)
 	}
 	return errors.Join(errs...)
+}
+
+// checkPart asks a part of a strategy what is wrong with it.
+func checkPart(part any) error {
+	if isNil(part) {
+		return errors.New("is nil: set it, or take a strategy from Standard() or another mode")
+	}
+	switch p := part.(type) {
+	case interface{ check() error }: // ours
+		return p.check()
+	case Validator:
+		return guarded("has a method Validate that", p.Validate)
+	}
+	return nil
 }
 
 // isNil reports whether an interface holds nothing, or a nil pointer or func.

@@ -174,6 +174,14 @@ type wrapped struct {
 func (w *wrapped) Error() string { return w.text + ": " + w.err.Error() }
 func (w *wrapped) Unwrap() error { return w.err }
 
+// cost14 is the standard mode with the costs and the backoff that AWS SDKs have
+// since 2026.
+func cost14() *Strategy {
+	s := Standard()
+	s.Cost, s.Backoff = 14, FullJitter{50 * time.Millisecond, maxBackoff}
+	return s
+}
+
 // longest pins the jitter to its upper end, so that waits can be told exactly.
 func longest(s *Strategy) *Strategy {
 	s.Rand = func() float64 { return 1 }

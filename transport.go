@@ -157,7 +157,7 @@ func (t *Transport) RoundTrip(req *http.Request) (resp *http.Response, err error
 		}
 		// 7. Wait, while the response is read to its end. It is kept until the retry
 		// is sent. (finish.go)
-		past.add(&o, v, d)
+		r.remember(&past, &o, v, d)
 		ended := o.Done
 		p.answer = keep(o.take())
 		if err := r.wait(d, ended, p.answer.reading); err != nil {

@@ -161,7 +161,7 @@ func TestSafety(t *testing.T) {
 func TestThrottledByStatus(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := Standard()
-		s.Classifiers = append([]Classifier{OnStatus(Throttled, 403, 503)}, s.Classifiers...)
+		s.Classifiers = append([]Classifier{On(Throttled, StatusIs(403, 503))}, s.Classifiers...)
 		for first, want := range map[int]int{503: 503, 403: 200} {
 			base := script(jsonError(first, "InternalError"), status(200))
 			resp, err := (&Transport{Base: base, Strategy: s}).RoundTrip(newRequest(t, "POST", nil))
@@ -561,7 +561,7 @@ func TestValidate(t *testing.T) {
 		{spoiled(func(s *Strategy) { s.Backoff = FullJitter{2, 1} }), "retrip: Transport.Strategy.Backoff starts at 2ns, above its cap of 1ns: lower the base or raise the cap"},
 		{spoiled(func(s *Strategy) { s.ThrottleBackoff = Constant{Wait: -1} }), "retrip: Transport.Strategy.ThrottleBackoff waits -1ns, which is negative: use 0 or more"},
 		{spoiled(func(s *Strategy) { s.Classifiers[0] = nil }), "retrip: Transport.Strategy.Classifiers[0] is nil: set it, or take a strategy from Standard() or another mode"},
-		{spoiled(func(s *Strategy) { s.Classifiers[0] = OnStatus(77, 400) }), "retrip: Transport.Strategy.Classifiers[0] has the class retrip.Class(77), which does not exist: use one of Success to Permanent"},
+		{spoiled(func(s *Strategy) { s.Classifiers[0] = On(77, StatusIs(400)) }), "retrip: Transport.Strategy.Classifiers[0] has the class retrip.Class(77), which does not exist: use one of Success to Permanent"},
 		{spoiled(func(s *Strategy) { s.Hints[0] = HintHeader{} }), "retrip: Transport.Strategy.Hints[0] has no header name"},
 	}
 	for _, tt := range tests {

@@ -22,6 +22,7 @@ import (
 	"github.com/gojek/heimdall/v7/httpclient"
 	"github.com/hashicorp/go-retryablehttp"
 	"github.com/retrip-go/retrip"
+	retripaws "github.com/retrip-go/retrip/aws"
 	"github.com/ybbus/httpretry"
 )
 
@@ -45,7 +46,7 @@ var peers = []peer{
 		return &retrip.Transport{Base: base, PerKey: func(string) *retrip.Strategy { return waiting(retrip.Standard(), wait) }}
 	}},
 	single("retrip-legacy", retrip.Legacy),
-	single("retrip-2026", retrip.Standard2026),
+	single("retrip-2026", retripaws.Standard2026),
 	single("retrip-adaptive", retrip.Adaptive),
 	{"retrip-throttled", func(tb testing.TB, base http.RoundTripper, wait time.Duration) http.RoundTripper {
 		return &retrip.Transport{Base: base, Strategy: waiting(throttled(tb), wait)}

@@ -7,14 +7,13 @@
 //	client := &http.Client{Transport: &retrip.Transport{PerKey: services.ByHost}}
 //
 // ByHost picks the strategy by the host's name; for a host of your own, such as
-// a GitHub Enterprise Server, call the function yourself:
+// a GitHub Enterprise Server, call the function:
 //
-//	&retrip.Transport{Strategy: services.GitHub()}
+//	&retrip.Transport{PerKey: func(string) *retrip.Strategy { return services.GitHub() }}
 //
-// Each is retrip.Standard with rules asked ahead of Standard's and waits in
-// place of Standard's, and like it repeats a request that is not idempotent
-// only if it provably was not processed. Where that is not so, the function
-// says why. Change what you want to change before the first use, and print it
+// Each is retrip.Standard with rules ahead of Standard's and waits in place of
+// Standard's. A request that is not idempotent is repeated only if it provably was
+// not processed. Where a strategy differs, its documentation says why. Change what you want to change before the first use, and print it
 // to see every rule; docs/services.md has them all in a table.
 //
 // A moment at which a limit is reset may be an hour away. That is above

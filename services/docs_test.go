@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/retrip-go/retrip"
+	"github.com/retrip-go/retrip/aws"
 	"github.com/retrip-go/retrip/services"
 )
 
@@ -81,6 +82,25 @@ that late; ` + "`s.MaxRetryAfter = time.Hour`" + ` waits for them.
 		fmt.Fprintf(&b, "| `%s` | %s | %s | %s | %v | %s |\n", table.name,
 			strings.Join(ownRules(s), "<br>"), repeats, strings.Join(texts(s.Hints), "<br>"), s.MaxRetryAfter, sources[table.name])
 	}
+	b.WriteString(`
+## Alibaba Cloud
+
+Alibaba Cloud's page on retries for its Key Management Service has these. None has
+a quota or reads a wait. ` + "`FixedInterval`" + ` retries what ` + "`Standard`" + ` does.
+
+| strategy | attempts | repeats | backoff | what is retried | part of the page |
+|---|---|---|---|---|---|
+`)
+	for _, row := range []struct {
+		name string
+		s    *retrip.Strategy
+		part string
+	}{{"AlibabaKMS", services.AlibabaKMS(), "pseudo code"}, {"AlibabaKMSJava", services.AlibabaKMSJava(), "Java sample"}} {
+		base := row.s.Backoff.(retrip.Exponential).Base
+		fmt.Fprintf(&b, "| `%s` | %d | all | %v·2ⁿ | %s | %s |\n",
+			row.name, row.s.MaxAttempts, base, strings.Join(texts(row.s.Classifiers), "<br>"), row.part)
+	}
+	b.WriteString("| `FixedInterval(1s, 1m)` | for the period | idempotent | 1s, within 1m0s | as in `Standard` | simple retry |\n")
 	b.WriteString("\n## By host\n\n`ByHost` gives the strategy for a host's name, and `retrip.Standard` for any other.\n\n| host | strategy |\n|---|---|\n")
 	for _, host := range services.Hosts() {
 		fmt.Fprintf(&b, "| `%s` | `%s` |\n", host, nameOf(services.ByHost(strings.Replace(host, "*", "name", 1))))
@@ -111,8 +131,8 @@ func nameOf(s *retrip.Strategy) string {
 			return table.name
 		}
 	}
-	if s.String() == retrip.Standard2026().String() {
-		return "retrip.Standard2026"
+	if s.String() == aws.Standard2026().String() {
+		return "aws.Standard2026"
 	}
 	return "?"
 }

@@ -21,8 +21,8 @@ func ExampleByHost() {
 		fmt.Println(wait)
 	}
 	// Output:
-	// permanent: status [503] and header X-Maintenance-Mode
-	// X-Rate-Limit-Reset (seconds since 1970) + 1s, with status [429]
+	// permanent: status 503 and header X-Maintenance-Mode
+	// X-Rate-Limit-Reset (seconds since 1970) + 1s, with status 429
 	// Retry-After (seconds or date)
 }
 
@@ -38,7 +38,7 @@ func ExampleGitHub() {
 	}
 	// Output:
 	// Retry-After (seconds or date)
-	// X-RateLimit-Reset (seconds since 1970), with status [403 429] and header X-RateLimit-Remaining: 0
+	// X-RateLimit-Reset (seconds since 1970), with status 403, 429 and header X-RateLimit-Remaining: 0
 }
 
 // The parts serve in a strategy of one's own.
@@ -47,4 +47,32 @@ func ExampleRateLimit() {
 	s.Hints = append(s.Hints, services.RateLimit{}) // behind Retry-After
 	fmt.Println(s.Hints[len(s.Hints)-1])
 	// Output: RateLimit (t in seconds, with r=0)
+}
+
+// The same constant interval for as long as it may take.
+func ExampleFixedInterval() {
+	s := services.FixedInterval(2*time.Second, time.Minute)
+	_, ok := s.Backoff.Delay(retrip.Retry{Index: 29, Elapsed: 58 * time.Second})
+	fmt.Println(ok)
+	_, ok = s.Backoff.Delay(retrip.Retry{Index: 30, Elapsed: 60 * time.Second})
+	fmt.Println(ok)
+	// Output:
+	// true
+	// false
+}
+
+// The pseudo code of Alibaba Cloud's page, with a maximum backoff.
+func ExampleAlibabaKMS() {
+	s := services.AlibabaKMS()
+	s.Backoff = retrip.Exponential{Base: 200 * time.Millisecond, Cap: 10 * time.Second}
+	fmt.Println(s.MaxAttempts, s.Classifiers[0])
+	// Output: 5 throttled: code contains Rejected.Throttling
+}
+
+// Problem documents in a strategy of one's own.
+func ExampleProblemTypes() {
+	s := retrip.Standard()
+	s.Classifiers = append(services.ProblemTypes(), s.Classifiers...)
+	fmt.Println(len(s.Classifiers) - len(retrip.Standard().Classifiers))
+	// Output: 2
 }

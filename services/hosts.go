@@ -4,6 +4,7 @@ import (
 	"strings"
 
 	"github.com/retrip-go/retrip"
+	"github.com/retrip-go/retrip/aws"
 )
 
 // hosts are names, or what follows the star in *.name.
@@ -28,8 +29,8 @@ var hosts = []struct {
 	{"graph.microsoft.com", MicrosoftGraph},
 	{"management.azure.com", Azure},
 	{"*.core.windows.net", Azure},
-	{"*.amazonaws.com", retrip.Standard2026},
-	{"*.amazonaws.com.cn", retrip.Standard2026},
+	{"*.amazonaws.com", aws.Standard2026},
+	{"*.amazonaws.com.cn", aws.Standard2026},
 }
 
 // ByHost returns a new strategy for a host as retrip.HostKey writes it: in
@@ -44,7 +45,7 @@ var hosts = []struct {
 //	api.stripe.com        Stripe            api.linode.com        Linode
 //	slack.com             Slack             graph.microsoft.com   MicrosoftGraph
 //	*.myshopify.com       Shopify           management.azure.com  Azure
-//	*.amazonaws.com(.cn)  Standard2026      *.core.windows.net    Azure
+//	*.amazonaws.com(.cn)  aws.Standard2026  *.core.windows.net    Azure
 //
 // and gives any other retrip.Standard.
 func ByHost(host string) *retrip.Strategy {

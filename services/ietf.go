@@ -13,7 +13,7 @@ import (
 // fields for HTTP"): ProblemTypes, then as Standard; Retry-After, which by the
 // draft takes precedence, then RateLimit.
 func IETF() *retrip.Strategy {
-	return standard(rules{ProblemTypes{}}, waits{retryAfter, RateLimit{}})
+	return standard(ProblemTypes(), waits{retryAfter, RateLimit{}})
 }
 
 // RateLimit is a HintReader for the RateLimit field of the IETF's draft (-11,
@@ -60,35 +60,27 @@ func exhausted(field string) (window int64, ok bool) {
 	return window, ok && !malformed
 }
 
-// ProblemTypes is a Classifier for the problem types (RFC 9457) that the same
+// ProblemTypes returns the rules for the problem types (RFC 9457) that the same
 // draft registers in section 5: quota-exceeded and temporary-reduced-capacity
-// are throttling; abnormal-usage-detected is permanent, since who is taken for
-// an attacker should not come back. It reads application/problem+json.
-type ProblemTypes struct{}
+// are throttling. abnormal-usage-detected is permanent, since a retry adds to
+// what the server takes for an attack. They read application/problem+json.
+func ProblemTypes() []retrip.Classifier {
+	typeIs := func(names ...string) retrip.Condition {
+		for _, name := range names {
+			names = append(names, "https://iana.org/assignments/http-problem-types#"+name)
+		}
+		return problem.And(retrip.FieldIs("type", names...))
+	}
+	return rules{
+		retrip.On(retrip.Throttled, typeIs("quota-exceeded", "temporary-reduced-capacity")),
+		retrip.On(retrip.Permanent, typeIs("abnormal-usage-detected")),
+	}
+}
 
-// Classify looks at the body's type.
-func (ProblemTypes) Classify(a retrip.Attempt) retrip.Class {
-	if a.Response == nil || a.Response.StatusCode < 400 {
-		return retrip.Unknown
+var problem = retrip.ConditionFunc("application/problem+json", func(a retrip.Attempt) bool {
+	if a.Response == nil {
+		return false
 	}
 	media, _, _ := strings.Cut(a.Response.Header.Get("Content-Type"), ";")
-	if !strings.EqualFold(strings.TrimSpace(media), "application/problem+json") {
-		return retrip.Unknown
-	}
-	name, _ := strings.CutPrefix(text(a.Body, "type"), "https://iana.org/assignments/http-problem-types#")
-	switch name {
-	case "quota-exceeded", "temporary-reduced-capacity":
-		return retrip.Throttled
-	case "abnormal-usage-detected":
-		return retrip.Permanent
-	}
-	return retrip.Unknown
-}
-
-// String names the types and their classes.
-func (ProblemTypes) String() string {
-	return "problem types quota-exceeded, temporary-reduced-capacity (throttled), abnormal-usage-detected (permanent)"
-}
-
-// FailuresOnly keeps successes cheap; see retrip.Classifier.
-func (ProblemTypes) FailuresOnly() bool { return true }
+	return strings.EqualFold(strings.TrimSpace(media), "application/problem+json")
+})

@@ -15,10 +15,10 @@ var (
 
 // tooMany is what makes the headers that tell of a limit, and that many
 // services send with every answer, a reason to wait.
-var tooMany = status(429)
+var tooMany = retrip.StatusIs(429)
 
 // nothingElse ends a list of the statuses that are worth a retry.
-var nothingElse = on(retrip.Permanent, from(400))
+var nothingElse = retrip.On(retrip.Permanent, retrip.StatusFrom(400))
 
 // GitHub returns a new strategy for GitHub's REST API (GitHub Docs, "Rate
 // limits for the REST API").
@@ -30,20 +30,20 @@ var nothingElse = on(retrip.Permanent, from(400))
 // if nothing remains; a minute, doubled with each attempt. (GraphQL's limits
 // come with status 200 and are left to the caller.)
 func GitHub() *retrip.Strategy {
-	limited := status(403, 429)
-	primary := limited.and(header("X-RateLimit-Remaining", "0"))
-	secondary := limited.and(says("message", "secondary rate limit", "abuse detection").
-		or(says("documentation_url", "secondary-rate-limits", "abuse-rate-limits")))
+	limited := retrip.StatusIs(403, 429)
+	primary := limited.And(retrip.HeaderIs("X-RateLimit-Remaining", "0"))
+	secondary := limited.And(retrip.FieldContains("message", "secondary rate limit", "abuse detection").
+		Or(retrip.FieldContains("documentation_url", "secondary-rate-limits", "abuse-rate-limits")))
 	return standard(
 		rules{
-			on(retrip.Throttled, primary),
-			on(retrip.Throttled, secondary),
-			on(retrip.Throttled, limited.and(asks(retryAfter))),
+			retrip.On(retrip.Throttled, primary),
+			retrip.On(retrip.Throttled, secondary),
+			retrip.On(retrip.Throttled, limited.And(retrip.HasHint(retryAfter))),
 		},
 		waits{
 			retryAfter,
-			when(primary, epoch("X-RateLimit-Reset")),
-			when(limited, pause{wait: time.Minute, doubling: true}),
+			retrip.HintWhen(primary, epoch("X-RateLimit-Reset")),
+			retrip.HintWhen(limited, pause{wait: time.Minute, doubling: true}),
 		})
 }
 
@@ -51,7 +51,7 @@ func GitHub() *retrip.Strategy {
 // rate limits", Response headers): after a 429, Retry-After, or else until
 // RateLimit-Reset, which here is a moment.
 func GitLab() *retrip.Strategy {
-	return standard(nil, waits{retryAfter, when(tooMany, epoch("RateLimit-Reset"))})
+	return standard(nil, waits{retryAfter, retrip.HintWhen(tooMany, epoch("RateLimit-Reset"))})
 }
 
 // Azure returns a new strategy for Azure's APIs, with the statuses and waits of
@@ -60,8 +60,8 @@ func GitLab() *retrip.Strategy {
 func Azure() *retrip.Strategy {
 	return standard(
 		rules{
-			retrip.OnStatus(retrip.Throttled, 429),
-			retrip.OnStatus(retrip.Transient, 408, 500, 502, 503, 504),
+			retrip.On(retrip.Throttled, retrip.StatusIs(429)),
+			retrip.On(retrip.Transient, retrip.StatusIs(408, 500, 502, 503, 504)),
 			nothingElse,
 		},
 		waits{retryAfterMS, msRetryAfterMS, retryAfter})
@@ -77,8 +77,8 @@ func Azure() *retrip.Strategy {
 // such as fine-tuning jobs, set RetryNonIdempotent to false and declare the others with
 // retrip.WithIdempotent.
 func OpenAI() *retrip.Strategy {
-	s := stainless(on(retrip.Permanent, tooMany.and(is("error.type", "insufficient_quota").
-		or(is("error.code", "insufficient_quota", "credit_balance_exhausted", "organization_spend_limit_exceeded",
+	s := stainless(retrip.On(retrip.Permanent, tooMany.And(retrip.FieldIs("error.type", "insufficient_quota").
+		Or(retrip.FieldIs("error.code", "insufficient_quota", "credit_balance_exhausted", "organization_spend_limit_exceeded",
 			"project_spend_limit_exceeded", "organization_usage_limit_exceeded")))))
 	s.RetryNonIdempotent = true
 	return s
@@ -91,8 +91,8 @@ func OpenAI() *retrip.Strategy {
 // OpenAI.
 func Anthropic() *retrip.Strategy {
 	s := stainless(
-		on(retrip.Permanent, tooMany.and(is("error.details.error_code", "enforced_spend_limit_reached"))),
-		retrip.OnStatus(retrip.Throttled, 529))
+		retrip.On(retrip.Permanent, tooMany.And(retrip.FieldIs("error.details.error_code", "enforced_spend_limit_reached"))),
+		retrip.On(retrip.Throttled, retrip.StatusIs(529)))
 	s.RetryNonIdempotent = true
 	return s
 }
@@ -113,13 +113,13 @@ func Cloudflare() *retrip.Strategy {
 // which Standard leaves out 501, 505, 510 and 511. A 4xx that the server wants
 // to see again was not processed, and Throttled is the word for that.
 func stainless(more ...retrip.Classifier) *retrip.Strategy {
-	wanted := header("X-Should-Retry", "true")
+	wanted := retrip.HeaderIs("X-Should-Retry", "true")
 	first := rules{
-		retrip.OnHeader(retrip.Permanent, "X-Should-Retry", "false"),
-		on(retrip.Transient, from(500).and(wanted)),
-		on(retrip.Throttled, wanted),
+		retrip.On(retrip.Permanent, retrip.HeaderIs("X-Should-Retry", "false")),
+		retrip.On(retrip.Transient, retrip.StatusFrom(500).And(wanted)),
+		retrip.On(retrip.Throttled, wanted),
 	}
-	return standard(append(append(first, more...), retrip.OnStatus(retrip.Transient, 409)), waits{retryAfterMS, retryAfter})
+	return standard(append(append(first, more...), retrip.On(retrip.Transient, retrip.StatusIs(409))), waits{retryAfterMS, retryAfter})
 }
 
 // Stripe returns a new strategy for Stripe's API (stripe-go, shouldRetry):
@@ -133,10 +133,10 @@ func stainless(more ...retrip.Classifier) *retrip.Strategy {
 func Stripe() *retrip.Strategy {
 	return standard(
 		rules{
-			retrip.OnHeader(retrip.Permanent, "Stripe-Should-Retry", "false"),
-			retrip.OnStatus(retrip.Throttled, 429),
-			retrip.OnHeader(retrip.Transient, "Stripe-Should-Retry", "true"),
-			retrip.OnStatus(retrip.Transient, 409),
+			retrip.On(retrip.Permanent, retrip.HeaderIs("Stripe-Should-Retry", "false")),
+			retrip.On(retrip.Throttled, retrip.StatusIs(429)),
+			retrip.On(retrip.Transient, retrip.HeaderIs("Stripe-Should-Retry", "true")),
+			retrip.On(retrip.Transient, retrip.StatusIs(409)),
 		},
 		waits{retryAfter})
 }
@@ -145,7 +145,7 @@ func Stripe() *retrip.Strategy {
 // limits"; slack-go, retry.go): after a 429, Retry-After, or a minute if there
 // is none, and never less than a second.
 func Slack() *retrip.Strategy {
-	s := standard(nil, waits{retryAfter, when(tooMany, pause{wait: time.Minute})})
+	s := standard(nil, waits{retryAfter, retrip.HintWhen(tooMany, pause{wait: time.Minute})})
 	s.ThrottleBackoff = retrip.EqualJitter{Base: 2 * time.Second, Cap: 20 * time.Second} // a second and more
 	return s
 }
@@ -165,9 +165,9 @@ func Shopify() *retrip.Strategy {
 // too, which this does not hold back; an adaptive strategy would.
 func Discord() *retrip.Strategy {
 	return standard(nil, waits{
-		when(tooMany, jsonSeconds("retry_after")),
+		retrip.HintWhen(tooMany, retrip.HintField("retry_after")),
 		retryAfter,
-		when(tooMany, seconds("X-RateLimit-Reset-After")),
+		retrip.HintWhen(tooMany, seconds("X-RateLimit-Reset-After")),
 	})
 }
 
@@ -176,7 +176,7 @@ func Discord() *retrip.Strategy {
 // the response's Date, and a second more.
 func Okta() *retrip.Strategy {
 	return standard(nil, waits{
-		when(tooMany, plus(epoch("X-Rate-Limit-Reset"), time.Second)),
+		retrip.HintWhen(tooMany, later(epoch("X-Rate-Limit-Reset"), time.Second)),
 		retryAfter,
 	})
 }
@@ -185,14 +185,14 @@ func Okta() *retrip.Strategy {
 // backoffDelay): after a 429, Retry-After, or else until X-RateLimit-Reset,
 // which here is a moment.
 func Auth0() *retrip.Strategy {
-	return standard(nil, waits{retryAfter, when(tooMany, epoch("X-RateLimit-Reset"))})
+	return standard(nil, waits{retryAfter, retrip.HintWhen(tooMany, epoch("X-RateLimit-Reset"))})
 }
 
 // Datadog returns a new strategy for Datadog's API (Datadog Docs, "Rate
 // Limits"; datadog-api-client-go, shouldRetryRequest): after a 429,
 // X-RateLimit-Reset, which here is a number of seconds.
 func Datadog() *retrip.Strategy {
-	return standard(nil, waits{when(tooMany, seconds("X-RateLimit-Reset")), retryAfter})
+	return standard(nil, waits{retrip.HintWhen(tooMany, seconds("X-RateLimit-Reset")), retryAfter})
 }
 
 // Linode returns a new strategy for Linode's API (linodego, retries.go): a 503
@@ -200,7 +200,7 @@ func Datadog() *retrip.Strategy {
 // retry.
 func Linode() *retrip.Strategy {
 	return standard(
-		rules{on(retrip.Permanent, status(503).and(header("X-Maintenance-Mode", "")))},
+		rules{retrip.On(retrip.Permanent, retrip.StatusIs(503).And(retrip.HasHeader("X-Maintenance-Mode")))},
 		waits{retryAfter})
 }
 
@@ -210,8 +210,8 @@ func Linode() *retrip.Strategy {
 func Kubernetes() *retrip.Strategy {
 	return standard(
 		rules{
-			on(retrip.Throttled, tooMany.and(asks(retryAfter))),
-			on(retrip.Transient, from(500).and(asks(retryAfter))),
+			retrip.On(retrip.Throttled, tooMany.And(retrip.HasHint(retryAfter))),
+			retrip.On(retrip.Transient, retrip.StatusFrom(500).And(retrip.HasHint(retryAfter))),
 			nothingElse,
 		},
 		waits{retryAfter})
@@ -223,8 +223,8 @@ func Kubernetes() *retrip.Strategy {
 func MicrosoftGraph() *retrip.Strategy {
 	s := standard(
 		rules{
-			retrip.OnStatus(retrip.Throttled, 429),
-			retrip.OnStatus(retrip.Transient, 503, 504),
+			retrip.On(retrip.Throttled, retrip.StatusIs(429)),
+			retrip.On(retrip.Transient, retrip.StatusIs(503, 504)),
 			nothingElse,
 		},
 		waits{retryAfter})

@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/retrip-go/retrip"
+	"github.com/retrip-go/retrip/aws"
 	"github.com/retrip-go/retrip/services"
 )
 
@@ -305,8 +306,8 @@ func TestServicesMakeSense(t *testing.T) {
 			require.Implements(t, (*fmt.Stringer)(nil), part, table.name)
 		}
 	}
-	require.Contains(t, services.Okta().String(), "Hint: X-Rate-Limit-Reset (seconds since 1970) + 1s, with status [429]\n")
-	require.Contains(t, services.Linode().String(), "Classifier: permanent: status [503] and header X-Maintenance-Mode\n")
+	require.Contains(t, services.Okta().String(), "Hint: X-Rate-Limit-Reset (seconds since 1970) + 1s, with status 429\n")
+	require.Contains(t, services.Linode().String(), "Classifier: permanent: status 503 and header X-Maintenance-Mode\n")
 }
 
 // The rules are for answers: a broken connection is as in Standard, and a POST
@@ -373,8 +374,8 @@ func TestByHost(t *testing.T) {
 		"graph.microsoft.com":             services.MicrosoftGraph,
 		"management.azure.com":            services.Azure,
 		"account.blob.core.windows.net":   services.Azure,
-		"s3.eu-west-1.amazonaws.com":      retrip.Standard2026,
-		"ec2.cn-north-1.amazonaws.com.cn": retrip.Standard2026,
+		"s3.eu-west-1.amazonaws.com":      aws.Standard2026,
+		"ec2.cn-north-1.amazonaws.com.cn": aws.Standard2026,
 		"":                                retrip.Standard,
 		"example.com":                     retrip.Standard,
 		"api.github.com:8443":             retrip.Standard,

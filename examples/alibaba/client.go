@@ -14,6 +14,7 @@ import (
 	"github.com/aliyun/credentials-go/credentials"
 
 	"github.com/retrip-go/retrip"
+	"github.com/retrip-go/retrip/services"
 )
 
 const (
@@ -58,9 +59,9 @@ func newClient(base http.RoundTripper, credential credentials.Credential, observ
 }
 
 func strategy() *retrip.Strategy {
-	s := retrip.AlibabaKMS()
+	s := services.AlibabaKMS()
 	// Alibaba Cloud's code for a time that it doesn't believe.
-	s.Classifiers = slices.Insert(s.Classifiers, 0, retrip.OnCode(retrip.ClockSkewed, "InvalidTimeStamp.Expired"))
+	s.Classifiers = slices.Insert(s.Classifiers, 0, retrip.On(retrip.ClockSkewed, retrip.CodeIs("InvalidTimeStamp.Expired")))
 	// A demonstration has less time than the 200 ms of the preset: leave this out.
 	s.Backoff = retrip.Exponential{Base: time.Millisecond}
 	return s

@@ -16,6 +16,7 @@ import (
 	smithyhttp "github.com/aws/smithy-go/transport/http"
 
 	"github.com/retrip-go/retrip"
+	retripaws "github.com/retrip-go/retrip/aws"
 )
 
 // newConfig puts retrip under every client that is made of the configuration.
@@ -62,9 +63,9 @@ func newClient(base http.RoundTripper) *http.Client {
 // promise that it may be repeated. For an operation that may not, see
 // atMostOnce.
 func strategyFor(host string) *retrip.Strategy {
-	s := retrip.Standard2026()
+	s := retripaws.Standard2026()
 	if strings.HasPrefix(host, "dynamodb.") {
-		s = retrip.Standard2026DynamoDB()
+		s = retripaws.Standard2026DynamoDB()
 	}
 	// A demonstration has less time than the mode takes: leave these out.
 	s.Backoff = retrip.FullJitter{Base: time.Millisecond, Cap: 10 * time.Millisecond}

@@ -140,7 +140,7 @@ func TestNoServer(t *testing.T) {
 	got := fetch(t.Context(), "", "-attempts", "1", server.URL)
 	require.Equal(t, exitNoResponse, got.code)
 	require.Contains(t, got.stderr, "fetch: no response: ")
-	require.Contains(t, got.stderr, "attempts exhausted after 1 attempt")
+	require.Contains(t, got.stderr, "connection refused")
 }
 
 func TestInterrupt(t *testing.T) {

@@ -19,8 +19,7 @@ const usage = `usage: fetch [flags] URL
 Fetch sends one HTTP request, again if need be, and writes the response's body
 to standard output.
 
-  -mode name          how to retry: standard (the default), legacy, adaptive,
-                      standard2026 or adaptive2026
+  -mode name          how to retry: standard (the default), legacy or adaptive
   -attempts n         send the request n times at most; 1 means no retries
                       (default: as the mode says)
   -attempt-timeout d  how long an attempt may take to its response headers,
@@ -69,7 +68,7 @@ func parse(args []string) (options, error) {
 	)
 	flags := flag.NewFlagSet("fetch", flag.ContinueOnError)
 	flags.SetOutput(io.Discard) // run prints the error
-	flags.Var(&o.mode, "mode", "")
+	flags.TextVar(&o.mode, "mode", retrip.ModeStandard, "")
 	flags.Func("attempts", "", count(&o.attempts))
 	flags.Func("attempt-timeout", "", duration(&o.attemptTimeout))
 	flags.Func("timeout", "", duration(&o.timeout))

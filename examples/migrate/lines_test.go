@@ -247,7 +247,7 @@ func TestLines(t *testing.T) {
 		func(s *retrip.Strategy) { s.Limiter = retrip.NewLimiter() },
 		func(s *retrip.Strategy) { s.Classifiers = []retrip.Classifier{migrate.RetryFn(retry)} },
 		func(s *retrip.Strategy) {
-			s.Classifiers = []retrip.Classifier{retrip.OnStatus(retrip.Transient, 502, 503, 504)}
+			s.Classifiers = []retrip.Classifier{retrip.On(retrip.Transient, retrip.StatusIs(502, 503, 504))}
 		},
 		func(s *retrip.Strategy) { s.Classifiers = slices.Insert(s.Classifiers, 0, noBodies) },
 		func(s *retrip.Strategy) { s.Classifiers = []retrip.Classifier{handleIf(failsafeRule)} },
@@ -255,16 +255,16 @@ func TestLines(t *testing.T) {
 		func(s *retrip.Strategy) { s.Classifiers = []retrip.Classifier{handleIf(predicate)} },
 		func(s *retrip.Strategy) { s.Classifiers = slices.Insert(s.Classifiers, 0, abortIf(predicate)) },
 		func(s *retrip.Strategy) {
-			s.Classifiers = slices.Insert(s.Classifiers, 0, retrip.OnError(retrip.Permanent, errFatal))
+			s.Classifiers = slices.Insert(s.Classifiers, 0, retrip.On(retrip.Permanent, retrip.ErrorIs(errFatal)))
 		},
 		func(s *retrip.Strategy) {
-			s.Classifiers = slices.Insert(s.Classifiers, 0, retrip.OnStatus(retrip.Transient, 409, 423))
+			s.Classifiers = slices.Insert(s.Classifiers, 0, retrip.On(retrip.Transient, retrip.StatusIs(409, 423)))
 		},
 		func(s *retrip.Strategy) {
 			s.Classifiers = []retrip.Classifier{
-				retrip.OnStatus(retrip.Permanent, 501),
-				retrip.OnError(retrip.Transient, syscall.ECONNRESET),
-				retrip.OnErrorType[*net.OpError](retrip.Transient),
+				retrip.On(retrip.Permanent, retrip.StatusIs(501)),
+				retrip.On(retrip.Transient, retrip.ErrorIs(syscall.ECONNRESET)),
+				retrip.On(retrip.Transient, retrip.ErrorAs[*net.OpError]()),
 			}
 		},
 	} {

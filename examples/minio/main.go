@@ -26,6 +26,7 @@ import (
 	"github.com/minio/minio-go/v7"
 	"github.com/minio/minio-go/v7/pkg/credentials"
 	"github.com/retrip-go/retrip"
+	"github.com/retrip-go/retrip/aws"
 	"github.com/retrip-go/retrip/internal/faultlayer"
 	"github.com/retrip-go/retrip/internal/show"
 )
@@ -53,7 +54,7 @@ func newClient(url string, t *retrip.Transport) (*minio.Client, error) {
 
 func newTransport() *retrip.Transport {
 	// This mode knows S3's error codes, also where they come with status 200.
-	s := retrip.Standard2026()
+	s := aws.Standard2026()
 	// It waits a second after throttling; a demonstration has less time.
 	s.Backoff, s.ThrottleBackoff = retrip.FullJitter{Base: 2 * time.Millisecond, Cap: 10 * time.Millisecond}, nil
 	return &retrip.Transport{

@@ -15,6 +15,7 @@ import (
 
 	"github.com/minio/minio-go/v7"
 	"github.com/retrip-go/retrip"
+	"github.com/retrip-go/retrip/aws"
 	"github.com/retrip-go/retrip/internal/faultlayer"
 	"github.com/stretchr/testify/require"
 )
@@ -120,7 +121,7 @@ func (r *rig) after(call call, faults ...faultlayer.Fault) (seen, error) {
 	attempts := 0
 	for _, events := range trace.Requests() {
 		last := events[len(events)-1]
-		require.LessOrEqual(r.t, last.Attempt, retrip.Standard2026().MaxAttempts)
+		require.LessOrEqual(r.t, last.Attempt, aws.Standard2026().MaxAttempts)
 		attempts += last.Attempt
 	}
 	require.EqualValues(r.t, attempts, r.base.Calls.Load()-before)

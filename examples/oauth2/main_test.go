@@ -143,7 +143,7 @@ func TestRefusedClient(t *testing.T) {
 	require.Equal(t, 3, refused(below, strategy()))
 
 	s := strategy()
-	s.Classifiers = slices.Insert(s.Classifiers, 0, retrip.OnErrorType[*oauth2.RetrieveError](retrip.Permanent))
+	s.Classifiers = slices.Insert(s.Classifiers, 0, retrip.On(retrip.Permanent, retrip.ErrorAs[*oauth2.RetrieveError]()))
 	require.Equal(t, 1, refused(below, s))
 }
 

@@ -47,6 +47,7 @@ type Body struct {
 	*opaqueBody // nil if it need not or can't be kept
 	req         *http.Request
 	held        io.ReadCloser // opened for an attempt, and not yet the base's to close
+	finished    bool          // a source whose Close blocks is waited for once
 }
 
 // New holds the request's body until Sent. The request may be nil.
@@ -129,12 +130,13 @@ func (b *Body) Reopen() (err error) {
 // opaque body's source is closed as soon as the last attempt is done with it; if
 // that is at once, Finish waits for it a moment.
 func (b *Body) Finish() {
-	if b.held != nil || b.opaqueBody != nil {
+	if b.held != nil || b.opaqueBody != nil && !b.finished {
 		b.finish()
 	}
 }
 
 func (b *Body) finish() {
+	b.finished = true
 	if b.held != nil {
 		Close(b.held)
 		b.held = nil
@@ -144,7 +146,6 @@ func (b *Body) finish() {
 		return
 	}
 	closing := b.Last()
-	b.opaqueBody = nil // a source whose Close blocks is waited for once
 	if closing == nil {
 		return
 	}

@@ -28,6 +28,7 @@ import (
 	"time"
 
 	"github.com/retrip-go/retrip"
+	"github.com/retrip-go/retrip/aws"
 )
 
 var (
@@ -96,8 +97,11 @@ func run() int {
 		},
 		MaxIdleConns: 200, MaxIdleConnsPerHost: 1, IdleConnTimeout: 2 * time.Second,
 	}
-	for mode := retrip.ModeStandard; mode <= retrip.ModeAdaptive2026; mode++ {
-		s.transports = append(s.transports, s.transport(base, mode))
+	for name, mode := range map[string]func() *retrip.Strategy{
+		"standard": retrip.Standard, "legacy": retrip.Legacy, "adaptive": retrip.Adaptive,
+		"standard2026": aws.Standard2026, "adaptive2026": aws.Adaptive2026,
+	} {
+		s.transports = append(s.transports, s.transport(base, name, mode))
 	}
 	var wg sync.WaitGroup
 	for range *workers {
@@ -113,11 +117,11 @@ func run() int {
 
 // transport has a strategy for each host, with shorter waits than the mode's,
 // so that more happens.
-func (s *soak) transport(base http.RoundTripper, mode retrip.Mode) *retrip.Transport {
+func (s *soak) transport(base http.RoundTripper, name string, mode func() *retrip.Strategy) *retrip.Transport {
 	return &retrip.Transport{
 		Base: base, AttemptTimeout: 500 * time.Millisecond, ReplayBuffer: 32 << 10,
 		PerKey: func(string) *retrip.Strategy {
-			p := mode.Strategy()
+			p := mode()
 			p.Backoff = retrip.FullJitter{Base: 5 * time.Millisecond, Cap: 50 * time.Millisecond}
 			p.ThrottleBackoff, p.MaxRetryAfter, p.MaxLimiterWait = p.Backoff, time.Second, time.Second
 			return p
@@ -126,7 +130,7 @@ func (s *soak) transport(base http.RoundTripper, mode retrip.Mode) *retrip.Trans
 			if !e.Final {
 				s.retries.Add(1)
 			}
-			if _, known := s.keys.LoadOrStore(mode.String()+" "+e.Key, true); !known {
+			if _, known := s.keys.LoadOrStore(name+" "+e.Key, true); !known {
 				s.keyCount.Add(1)
 			}
 		},

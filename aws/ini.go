@@ -1,4 +1,4 @@
-package awsconfig
+package aws
 
 import (
 	"fmt"

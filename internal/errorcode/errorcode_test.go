@@ -1,4 +1,4 @@
-package retrip
+package errorcode
 
 import (
 	"bytes"
@@ -29,7 +29,7 @@ func TestHeaderCode(t *testing.T) {
 		h := http.Header{}
 		h.Set("x-amzn-query-error", tt.query)
 		h.Set("x-amzn-ErrorType", tt.errorType)
-		require.Equal(t, tt.want, headerCode(h), "%+v", tt)
+		require.Equal(t, tt.want, awsCode(h), "%+v", tt)
 	}
 }
 
@@ -47,7 +47,7 @@ func TestBodyCodes(t *testing.T) {
 		` {"code":"X"} trailing`:             "",
 		`{"error":{"code":"Nested"}}`:        "",
 	} {
-		require.Equal(t, want, jsonBodyCode([]byte(body)), body)
+		require.Equal(t, want, inJSON([]byte(body)), body)
 	}
 	for body, want := range map[string]string{
 		`<Error><Code>A</Code></Error>`:                                                                    "A",
@@ -68,7 +68,7 @@ func TestBodyCodes(t *testing.T) {
 		"  <?xml version=\"1.0\"?>\n<Error><Code>A</Code></Error>\n":               "A",
 		`<!DOCTYPE x [<!ENTITY e "A">]><Error><Code>&e;</Code></Error>`:            "",
 	} {
-		require.Equal(t, want, xmlBodyCode([]byte(body)), body)
+		require.Equal(t, want, XML.InBody([]byte(body)), body)
 	}
 }
 
@@ -83,10 +83,10 @@ func FuzzBodyCodes(f *testing.F) {
 	f.Add(xmlDocument)
 	f.Add(strings.Repeat("[", 20_000))
 	f.Fuzz(func(t *testing.T, body string) {
-		if got, want := jsonBodyCode([]byte(body)), slowJSONCode([]byte(body)); got != want {
+		if got, want := inJSON([]byte(body)), slowJSONCode([]byte(body)); got != want {
 			t.Errorf("JSON %q: %q, want %q", body, got, want)
 		}
-		got, want := xmlBodyCode([]byte(body)), ""
+		got, want := XML.InBody([]byte(body)), ""
 		if want = slowXMLCode([]byte(body)); want != "" && got != want && !strings.Contains(body, "<!") {
 			t.Errorf("XML %q: %q, want %q", body, got, want)
 		}
@@ -155,10 +155,10 @@ func slowXMLCode(body []byte) string {
 func TestCodeInAHugeHeader(t *testing.T) {
 	code := func(document string) string {
 		header := http.Header{"X-Oss-Err": {base64.StdEncoding.EncodeToString([]byte(document))}}
-		return ossHeadCode(&Attempt{Request: &http.Request{Method: "HEAD"}, Response: &http.Response{Header: header}})
+		return InHeaders("HEAD", &http.Response{Header: header})
 	}
 	const document = "<Error><Code>Busy</Code></Error>"
 	require.Equal(t, "Busy", code(document))
-	require.Equal(t, "Busy", code(document+strings.Repeat(" ", readAhead-100)))
-	require.Empty(t, code(document+strings.Repeat(" ", readAhead)))
+	require.Equal(t, "Busy", code(document+strings.Repeat(" ", maxDocument-100)))
+	require.Empty(t, code(document+strings.Repeat(" ", maxDocument)))
 }

@@ -1,56 +1,39 @@
-package retrip
+package aws
 
 import (
-	"hash/crc32"
 	"net/http"
 	"slices"
-	"strconv"
 	"strings"
-)
 
-// AWSLongPoll reports whether a request is one of AWS's long polls, which wait
-// on the server for work: SQS ReceiveMessage, Step Functions GetActivityTask,
-// SWF PollForActivityTask and PollForDecisionTask, by their X-Amz-Target (AWS
-// SDKs and Tools Reference Guide, "Retry behavior"). Use it, or a function of
-// your own, as Strategy.LongPoll.
-func AWSLongPoll(req *http.Request) bool {
-	service, operation, _ := strings.Cut(req.Header.Get("X-Amz-Target"), ".")
-	switch operation {
-	case "ReceiveMessage":
-		return service == "AmazonSQS"
-	case "GetActivityTask":
-		return service == "AWSStepFunctions"
-	case "PollForActivityTask", "PollForDecisionTask":
-		return service == "SimpleWorkflowService"
-	}
-	return false
-}
+	"github.com/retrip-go/retrip"
+	"github.com/retrip-go/retrip/internal/errorcode"
+)
 
 // S3Errors returns a classifier that finds the errors S3 sends with a status of
 // 200, because it had begun to answer before it knew: an Error document in
 // place of the result. As in the AWS SDKs it counts like a 500 unless its code
 // says otherwise. It looks only at answers that are never a user's own data:
 // to CopyObject, CompleteMultipartUpload and other writes, and to lists.
-func S3Errors() Classifier { return s3Errors{} }
+func S3Errors() retrip.Classifier { return s3Errors{} }
 
 type s3Errors struct{}
 
-func (s3Errors) Classify(a Attempt) Class {
+func (s3Errors) Classify(a retrip.Attempt) retrip.Class {
 	if a.Response == nil || a.Response.StatusCode/100 != 2 ||
-		codeFormat(a.Response) != xmlCode || !isS3(a.Request) || holdsUserData(a.Request) {
-		return Unknown
+		errorcode.FormatOf(a.Response) != errorcode.XML || !isS3(a.Request) || holdsUserData(a.Request) {
+		return retrip.Unknown
 	}
 	if a.Body == nil {
-		return NeedsBody
+		return retrip.NeedsBody
 	}
-	root, code := xmlRootAndCode(a.Body)
+	root, code := errorcode.InXML(a.Body)
 	if root != "Error" {
-		return Unknown
+		return retrip.Unknown
 	}
-	if throttlingCodes.Classify(Attempt{Code: code}) == Throttled {
-		return Throttled
+	if slices.Contains(throttlingCodes, code) {
+		return retrip.Throttled
 	}
-	return Transient
+	return retrip.Transient
 }
 
 func (s3Errors) String() string { return "transient: S3 errors with status 200" }
@@ -73,7 +56,7 @@ func isS3(req *http.Request) bool {
 
 // awsLabels are the parts of a host name of AWS before its domain, or nil.
 func awsLabels(req *http.Request) []string {
-	host := strings.TrimSuffix(lowerASCII(req.URL.Hostname()), ".cn")
+	host := strings.TrimSuffix(strings.ToLower(req.URL.Hostname()), ".cn")
 	name, ok := strings.CutSuffix(host, ".amazonaws.com")
 	if !ok {
 		return nil
@@ -119,7 +102,7 @@ func holdsUserData(req *http.Request) bool {
 
 // isObject reports whether the URL may name an object, rather than a bucket or
 // nothing. In a host of AWS that begins with the service, the path begins with
-// the bucket; elsewhere nobody can tell.
+// the bucket; elsewhere that is unknown.
 func isObject(req *http.Request) bool {
 	path := strings.Trim(req.URL.Path, "/")
 	if labels := awsLabels(req); labels != nil && isS3Label(labels[0]) {
@@ -127,29 +110,3 @@ func isObject(req *http.Request) bool {
 	}
 	return path != ""
 }
-
-// checksum compares an answer with its X-Amz-Crc32, which DynamoDB sends. Its
-// SDKs retry on a difference. An answer too long to be looked at whole, or not
-// as it was on the wire, passes.
-type checksum struct{}
-
-func (checksum) Classify(a Attempt) Class {
-	if a.Response == nil || a.Response.StatusCode != http.StatusOK || a.Response.Uncompressed ||
-		headerValue(a.Response.Header, "Content-Encoding") != "" {
-		return Unknown
-	}
-	want, err := strconv.ParseUint(headerValue(a.Response.Header, "X-Amz-Crc32"), 10, 32)
-	if err != nil || a.Response.ContentLength < 0 || a.Response.ContentLength > readAhead {
-		return Unknown
-	}
-	switch {
-	case a.Body == nil:
-		return NeedsBody
-	case int64(len(a.Body)) == a.Response.ContentLength && crc32.ChecksumIEEE(a.Body) != uint32(want):
-		return Transient
-	default:
-		return Unknown
-	}
-}
-
-func (checksum) String() string { return "transient: body does not match X-Amz-Crc32" }

@@ -1,65 +1,18 @@
-package retrip
+package errorcode
 
 import (
 	"bytes"
-	"encoding/base64"
 	"encoding/json"
-	"net/http"
 	"strconv"
 	"strings"
 	"unicode/utf8"
 )
 
-// headerCode finds the error code in the headers of a response of AWS.
-// X-Amzn-Query-Error comes first: services that once spoke another protocol
-// put the code there that their old clients know.
-func headerCode(h http.Header) string {
-	if value := headerValue(h, "X-Amzn-Query-Error"); value != "" {
-		if code, fault, _ := strings.Cut(value, ";"); fault == "Sender" || fault == "Receiver" {
-			if code = bareCode(code); code != "" {
-				return code
-			}
-		}
-	}
-	if value := headerValue(h, "X-Amzn-Errortype"); value != "" {
-		return bareCode(value)
-	}
-	return ""
-}
-
-// ossHeadCode finds the error code of an answer of Alibaba Cloud's OSS that has
-// no body, as to a HEAD: the XML document is then in a header, in base 64.
-func ossHeadCode(a *Attempt) string {
-	document := headerValue(a.Response.Header, "X-Oss-Err")
-	if document == "" || base64.StdEncoding.DecodedLen(len(document)) > readAhead ||
-		a.Request.Method != http.MethodHead && a.Response.ContentLength != 0 {
-		return ""
-	}
-	text, err := base64.StdEncoding.DecodeString(document)
-	if err != nil {
-		return ""
-	}
-	return xmlBodyCode(text)
-}
-
-// bareCode cuts a code out of "namespace#Code:http://more", and copies it: the
-// rest may be long, and errors and events keep the code.
-func bareCode(s string) string {
-	s, _, _ = strings.Cut(s, ":")
-	if _, after, ok := strings.Cut(s, "#"); ok {
-		s = after
-	}
-	if s = strings.TrimSpace(s); len(s) > maxCode {
-		return ""
-	}
-	return strings.Clone(s)
-}
-
-// jsonBodyCode finds the code in a JSON document: a non-empty string at its
+// inJSON finds the code in a JSON document: a non-empty string at its
 // top named __type, code or Code, in this order. A document that is not whole
 // or not an object has none. encoding/json checks the document; it would decode
 // it as well, for a few dozen allocations.
-func jsonBodyCode(body []byte) string {
+func inJSON(body []byte) string {
 	body = bytes.TrimSpace(body)
 	if !json.Valid(body) || body[0] != '{' {
 		return ""

@@ -1,4 +1,4 @@
-package awsconfig_test
+package aws_test
 
 import (
 	"errors"
@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/retrip-go/retrip"
-	"github.com/retrip-go/retrip/awsconfig"
+	"github.com/retrip-go/retrip/aws"
 )
 
 // What the vectors' rows leave open of how a config file is read; either SDK
@@ -67,7 +67,7 @@ func TestFileFormat(t *testing.T) {
 		{"block of no settings", "[default]\ns3 =\n  text\nretry_mode = adaptive\n", "", adaptive, 0},
 	} {
 		t.Run(row.name, func(t *testing.T) {
-			s, err := machine{config: &row.config}.on(t, t.TempDir(), awsconfig.Config{Profile: row.profile}).Load()
+			s, err := machine{config: &row.config}.on(t, t.TempDir(), aws.Config{Profile: row.profile}).Load()
 			require.NoError(t, err)
 			require.Equal(t, row.mode, modeOf(t, s))
 			if row.attempts == 0 {
@@ -92,7 +92,7 @@ func TestCredentialsFile(t *testing.T) {
 		{"keys are not looked at", "[dev]\naws_access_key_id = x\nmax_attempts = 5\n", "dev", true},
 	} {
 		t.Run(row.name, func(t *testing.T) {
-			s, err := machine{credentials: &row.credentials}.on(t, t.TempDir(), awsconfig.Config{Profile: row.profile}).Load()
+			s, err := machine{credentials: &row.credentials}.on(t, t.TempDir(), aws.Config{Profile: row.profile}).Load()
 			if !row.found {
 				require.ErrorContains(t, err, "there is no profile")
 				return
@@ -110,36 +110,36 @@ func TestErrors(t *testing.T) {
 	for _, row := range []struct {
 		name, config string
 		env          map[string]string
-		code         awsconfig.Config
+		code         aws.Config
 		want         string // CONFIG and CREDENTIALS stand for the paths, MISSING for why there is none
 	}{
-		{"mode in code", "", nil, awsconfig.Config{Mode: "Standard"}, `Config.Mode: "Standard" is no retry mode` + modes},
-		{"attempts in code", "", nil, awsconfig.Config{MaxAttempts: -1}, `Config.MaxAttempts: "-1" is no number of attempts` + attempts},
-		{"mode in environment", "", map[string]string{"AWS_RETRY_MODE": " standard"}, awsconfig.Config{}, `AWS_RETRY_MODE: " standard" is no retry mode` + modes},
-		{"attempts in environment", "", map[string]string{"AWS_MAX_ATTEMPTS": "0"}, awsconfig.Config{}, `AWS_MAX_ATTEMPTS: "0" is no number of attempts` + attempts},
-		{"mode in file", "[default]\n\nretry_mode = Legacy\n", nil, awsconfig.Config{}, `CONFIG:3: retry_mode: "Legacy" is no retry mode` + modes},
-		{"attempts in file", "[default]\r\n# c\r\nMAX_ATTEMPTS = 0x5\r\n", nil, awsconfig.Config{}, `CONFIG:3: max_attempts: "0x5" is no number of attempts` + attempts},
-		{"empty value", "[default]\nretry_mode = # c\n", nil, awsconfig.Config{}, `CONFIG:2: retry_mode: "" is no retry mode` + modes},
-		{"half a pair of quotes", "[default]\nretry_mode = \"\n", nil, awsconfig.Config{}, `CONFIG:2: retry_mode: "\"" is no retry mode` + modes},
-		{"long value", "[default]\nmax_attempts = " + strings.Repeat("9", 1<<20), nil, awsconfig.Config{}, `CONFIG:2: max_attempts: "` + strings.Repeat("9", 60) + `" is no number of attempts` + attempts},
-		{"both", "[default]\nretry_mode = x\n", map[string]string{"AWS_MAX_ATTEMPTS": "x"}, awsconfig.Config{}, `CONFIG:2: retry_mode: "x" is no retry mode` + modes + "\n" + `AWS_MAX_ATTEMPTS: "x" is no number of attempts` + attempts},
+		{"mode in code", "", nil, aws.Config{Mode: "Standard"}, `Config.Mode: "Standard" is no retry mode` + modes},
+		{"attempts in code", "", nil, aws.Config{MaxAttempts: -1}, `Config.MaxAttempts: "-1" is no number of attempts` + attempts},
+		{"mode in environment", "", map[string]string{"AWS_RETRY_MODE": " standard"}, aws.Config{}, `AWS_RETRY_MODE: " standard" is no retry mode` + modes},
+		{"attempts in environment", "", map[string]string{"AWS_MAX_ATTEMPTS": "0"}, aws.Config{}, `AWS_MAX_ATTEMPTS: "0" is no number of attempts` + attempts},
+		{"mode in file", "[default]\n\nretry_mode = Legacy\n", nil, aws.Config{}, `CONFIG:3: retry_mode: "Legacy" is no retry mode` + modes},
+		{"attempts in file", "[default]\r\n# c\r\nMAX_ATTEMPTS = 0x5\r\n", nil, aws.Config{}, `CONFIG:3: max_attempts: "0x5" is no number of attempts` + attempts},
+		{"empty value", "[default]\nretry_mode = # c\n", nil, aws.Config{}, `CONFIG:2: retry_mode: "" is no retry mode` + modes},
+		{"half a pair of quotes", "[default]\nretry_mode = \"\n", nil, aws.Config{}, `CONFIG:2: retry_mode: "\"" is no retry mode` + modes},
+		{"long value", "[default]\nmax_attempts = " + strings.Repeat("9", 1<<20), nil, aws.Config{}, `CONFIG:2: max_attempts: "` + strings.Repeat("9", 60) + `" is no number of attempts` + attempts},
+		{"both", "[default]\nretry_mode = x\n", map[string]string{"AWS_MAX_ATTEMPTS": "x"}, aws.Config{}, `CONFIG:2: retry_mode: "x" is no retry mode` + modes + "\n" + `AWS_MAX_ATTEMPTS: "x" is no number of attempts` + attempts},
 
-		{"given twice", "[default]\nretry_mode = standard\nregion = x\nRetry_Mode = adaptive\n", nil, awsconfig.Config{}, "CONFIG:2: retry_mode is given twice in this profile, again in line 4; allowed is one value: standard, legacy or adaptive, in lower case"},
-		{"goes on", "[default]\nmax_attempts = 4\n\n  retry_mode = adaptive\n", nil, awsconfig.Config{}, "CONFIG:2: max_attempts goes on in line 4, which is indented deeper; allowed is one value: a whole number, 1 or more"},
-		{"no setting", "[default]\nretry_mode adaptive\n", nil, awsconfig.Config{}, "CONFIG:2: this is no setting (name = value), [section] or comment (#)"},
-		{"no setting, in another profile", "[default]\n[profile x]\ntext\n", nil, awsconfig.Config{}, "CONFIG:3: this is no setting (name = value), [section] or comment (#)"},
-		{"no name", "[default]\n= adaptive\n", nil, awsconfig.Config{}, "CONFIG:2: this is no setting (name = value), [section] or comment (#)"},
-		{"open section", "[default]\nretry_mode = adaptive\n[profile x\n", nil, awsconfig.Config{}, "CONFIG:3: this section header has no ]"},
-		{"before the sections", "# c\nretry_mode = adaptive\n", nil, awsconfig.Config{}, "CONFIG:2: this stands before the first [section], so in no profile"},
-		{"BOM", "\ufeff[default]\nretry_mode = adaptive\n", nil, awsconfig.Config{}, "CONFIG:1: the file starts with a byte order mark, which hides the first section from AWS SDKs: save it without"},
-		{"Latin-1", "[default]\n# caf\xe9\n", nil, awsconfig.Config{}, "CONFIG:2: not UTF-8 text"},
-		{"UTF-16", "\xff\xfe[\x00d\x00", nil, awsconfig.Config{}, "CONFIG:1: not UTF-8 text"},
-		{"NUL", "[default]\n\x00\n", nil, awsconfig.Config{}, "CONFIG:2: this is no setting (name = value), [section] or comment (#)"},
+		{"given twice", "[default]\nretry_mode = standard\nregion = x\nRetry_Mode = adaptive\n", nil, aws.Config{}, "CONFIG:2: retry_mode is given twice in this profile, again in line 4; allowed is one value: standard, legacy or adaptive, in lower case"},
+		{"goes on", "[default]\nmax_attempts = 4\n\n  retry_mode = adaptive\n", nil, aws.Config{}, "CONFIG:2: max_attempts goes on in line 4, which is indented deeper; allowed is one value: a whole number, 1 or more"},
+		{"no setting", "[default]\nretry_mode adaptive\n", nil, aws.Config{}, "CONFIG:2: this is no setting (name = value), [section] or comment (#)"},
+		{"no setting, in another profile", "[default]\n[profile x]\ntext\n", nil, aws.Config{}, "CONFIG:3: this is no setting (name = value), [section] or comment (#)"},
+		{"no name", "[default]\n= adaptive\n", nil, aws.Config{}, "CONFIG:2: this is no setting (name = value), [section] or comment (#)"},
+		{"open section", "[default]\nretry_mode = adaptive\n[profile x\n", nil, aws.Config{}, "CONFIG:3: this section header has no ]"},
+		{"before the sections", "# c\nretry_mode = adaptive\n", nil, aws.Config{}, "CONFIG:2: this stands before the first [section], so in no profile"},
+		{"BOM", "\ufeff[default]\nretry_mode = adaptive\n", nil, aws.Config{}, "CONFIG:1: the file starts with a byte order mark, which hides the first section from AWS SDKs: save it without"},
+		{"Latin-1", "[default]\n# caf\xe9\n", nil, aws.Config{}, "CONFIG:2: not UTF-8 text"},
+		{"UTF-16", "\xff\xfe[\x00d\x00", nil, aws.Config{}, "CONFIG:1: not UTF-8 text"},
+		{"NUL", "[default]\n\x00\n", nil, aws.Config{}, "CONFIG:2: this is no setting (name = value), [section] or comment (#)"},
 
-		{"no profile of the code", "[dev]\n", nil, awsconfig.Config{Profile: "dev"}, `Config.Profile: there is no profile "dev": neither [profile …] in CONFIG nor […] in CREDENTIALS (MISSING) has that name`},
-		{"no profile of AWS_PROFILE", "[profile DEV]\n", map[string]string{"AWS_PROFILE": "dev"}, awsconfig.Config{}, `AWS_PROFILE: there is no profile "dev": neither [profile …] in CONFIG nor […] in CREDENTIALS (MISSING) has that name`},
-		{"no profile of AWS_DEFAULT_PROFILE", "", map[string]string{"AWS_DEFAULT_PROFILE": "default"}, awsconfig.Config{}, `AWS_DEFAULT_PROFILE: there is no profile "default": neither [profile …] in CONFIG nor […] in CREDENTIALS (MISSING) has that name`},
-		{"no home", "", map[string]string{"AWS_PROFILE": "dev", "AWS_CONFIG_FILE": "", "AWS_SHARED_CREDENTIALS_FILE": ""}, awsconfig.Config{}, `AWS_PROFILE: there is no profile "dev": neither [profile …] in (no home directory) nor […] in (no home directory) has that name`},
+		{"no profile of the code", "[dev]\n", nil, aws.Config{Profile: "dev"}, `Config.Profile: there is no profile "dev": neither [profile …] in CONFIG nor […] in CREDENTIALS (MISSING) has that name`},
+		{"no profile of AWS_PROFILE", "[profile DEV]\n", map[string]string{"AWS_PROFILE": "dev"}, aws.Config{}, `AWS_PROFILE: there is no profile "dev": neither [profile …] in CONFIG nor […] in CREDENTIALS (MISSING) has that name`},
+		{"no profile of AWS_DEFAULT_PROFILE", "", map[string]string{"AWS_DEFAULT_PROFILE": "default"}, aws.Config{}, `AWS_DEFAULT_PROFILE: there is no profile "default": neither [profile …] in CONFIG nor […] in CREDENTIALS (MISSING) has that name`},
+		{"no home", "", map[string]string{"AWS_PROFILE": "dev", "AWS_CONFIG_FILE": "", "AWS_SHARED_CREDENTIALS_FILE": ""}, aws.Config{}, `AWS_PROFILE: there is no profile "dev": neither [profile …] in (no home directory) nor […] in (no home directory) has that name`},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			dir := t.TempDir()
@@ -148,7 +148,7 @@ func TestErrors(t *testing.T) {
 			_, missing := os.Open(credentialsPath(dir)) // each system has its words
 			want := strings.NewReplacer("CONFIG", configPath(dir), "CREDENTIALS", credentialsPath(dir),
 				"MISSING", errors.Unwrap(missing).Error()).Replace(row.want)
-			require.EqualError(t, err, "awsconfig: "+want)
+			require.EqualError(t, err, "aws: "+want)
 		})
 	}
 }
@@ -161,7 +161,7 @@ func TestErrorsKeepSecrets(t *testing.T) {
 		"aws_secret_access_key = s3cret\n",
 	} {
 		dir := t.TempDir()
-		_, err := machine{credentials: &credentials}.on(t, dir, awsconfig.Config{}).Load()
+		_, err := machine{credentials: &credentials}.on(t, dir, aws.Config{}).Load()
 		require.ErrorContains(t, err, credentialsPath(dir)+":")
 		require.NotContains(t, err.Error(), "s3cret")
 	}
@@ -169,7 +169,7 @@ func TestErrorsKeepSecrets(t *testing.T) {
 
 func TestDirectoryForFile(t *testing.T) {
 	dir := t.TempDir()
-	for _, c := range []awsconfig.Config{{ConfigFile: dir}, {CredentialsFile: dir}} {
+	for _, c := range []aws.Config{{ConfigFile: dir}, {CredentialsFile: dir}} {
 		_, err := machine{}.on(t, t.TempDir(), c).Load()
 		require.ErrorContains(t, err, dir)
 		var pathErr *fs.PathError
@@ -181,7 +181,7 @@ func TestDirectoryForFile(t *testing.T) {
 func TestFileThatCannotBeOpened(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "file")
 	require.NoError(t, os.WriteFile(file, nil, 0o600))
-	c := machine{}.on(t, t.TempDir(), awsconfig.Config{ConfigFile: filepath.Join(file, "below")})
+	c := machine{}.on(t, t.TempDir(), aws.Config{ConfigFile: filepath.Join(file, "below")})
 	_, err := c.Load()
 	require.ErrorContains(t, err, c.ConfigFile)
 	require.ErrorContains(t, err, "not a directory")
@@ -191,12 +191,12 @@ func TestHugeFile(t *testing.T) {
 	const limit = 8 << 20
 	setting := "[default]\nmax_attempts = 5\n"
 	config := setting + strings.Repeat("#", limit-len(setting))
-	c := machine{config: &config}.on(t, t.TempDir(), awsconfig.Config{})
+	c := machine{config: &config}.on(t, t.TempDir(), aws.Config{})
 	s, err := c.Load()
 	require.NoError(t, err)
 	require.Equal(t, 5, s.MaxAttempts)
 	config += "#"
 	dir := t.TempDir()
-	_, err = machine{config: &config}.on(t, dir, awsconfig.Config{}).Load()
-	require.EqualError(t, err, "awsconfig: "+configPath(dir)+" is larger than 8 MiB: is it a config file?")
+	_, err = machine{config: &config}.on(t, dir, aws.Config{}).Load()
+	require.EqualError(t, err, "aws: "+configPath(dir)+" is larger than 8 MiB: is it a config file?")
 }

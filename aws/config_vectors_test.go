@@ -1,4 +1,4 @@
-package awsconfig_test
+package aws_test
 
 import (
 	"encoding/json"
@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/retrip-go/retrip"
-	"github.com/retrip-go/retrip/awsconfig"
+	"github.com/retrip-go/retrip/aws"
 )
 
 // An outcome is a row's mode and attempts, null if the default applies, or the
@@ -80,7 +80,7 @@ func TestVectors(t *testing.T) {
 				differ++
 			}
 			m := machine{env: row.Env, config: row.Config, credentials: row.Credentials}
-			checkOutcome(t, *want, m.on(t, t.TempDir(), awsconfig.Config{}))
+			checkOutcome(t, *want, m.on(t, t.TempDir(), aws.Config{}))
 		})
 	}
 	require.Len(t, choices, differ, "a choice for no row")
@@ -91,7 +91,7 @@ func TestVectorsCodeOverEnv(t *testing.T) {
 	require.NotEmpty(t, v.CodeOverEnv)
 	for i, row := range v.CodeOverEnv {
 		t.Run(fmt.Sprint(i), func(t *testing.T) {
-			var c awsconfig.Config
+			var c aws.Config
 			read := func(name string, into any) bool {
 				raw, ok := row.Code[name]
 				delete(row.Code, name)
@@ -117,16 +117,16 @@ func TestVectorsDefault(t *testing.T) {
 	v := readVectors(t)
 	mode := retrip.ModeStandard.String()
 	require.Equal(t, v.Defaults.GoV2.Mode, mode)
-	checkOutcome(t, outcome{Mode: &mode}, machine{}.on(t, t.TempDir(), awsconfig.Config{}))
+	checkOutcome(t, outcome{Mode: &mode}, machine{}.on(t, t.TempDir(), aws.Config{}))
 }
 
-func checkOutcome(t *testing.T, want outcome, c awsconfig.Config) {
+func checkOutcome(t *testing.T, want outcome, c aws.Config) {
 	t.Helper()
 	s, err := c.Load()
 	if want.Error != "" {
 		require.Error(t, err)
 		require.Nil(t, s)
-		require.Equal(t, want.Error, classOf(err), err.Error())
+		require.Equal(t, want.Error, kindOf(err), err.Error())
 		return
 	}
 	require.NoError(t, err)
@@ -143,9 +143,9 @@ func checkOutcome(t *testing.T, want outcome, c awsconfig.Config) {
 	require.NoError(t, (&retrip.Transport{Strategy: s}).Validate())
 }
 
-// classOf names an error as the vectors do. For botocore a setting given twice
+// kindOf names an error as the vectors do. For botocore a setting given twice
 // is a file it can't read.
-func classOf(err error) string {
+func kindOf(err error) string {
 	for _, class := range [][2]string{
 		{"given twice", "unreadable_file"},
 		{"retry_mode goes on", "invalid_mode"},

@@ -1,7 +1,22 @@
-// Package awsconfig makes a retry strategy of what a machine is configured
-// with for the AWS SDKs: the environment and the shared config files.
+// Package aws has retry strategies for AWS: the modes that its SDKs use since
+// 2026, presets that do what one older SDK does, and the settings that a machine
+// is configured with.
 //
-//	strategy, err := awsconfig.Config{}.Load()
+//	t := &retrip.Transport{PerKey: func(string) *retrip.Strategy { return aws.Standard2026() }}
+//
+// The modes (Standard2026, Adaptive2026 and theirs for DynamoDB) are general: a
+// request that is not idempotent is repeated only if it provably was not
+// processed. The presets (AdaptiveV1, Botocore, JavaV1, JavaScriptV2) repeat every
+// request, as the SDKs do. docs/modes.md has all their numbers and rules.
+// retrip.Standard, retrip.Legacy and retrip.Adaptive are the modes that the SDK
+// for Java had before 2026.
+//
+// # The environment and the config files
+//
+// Config.Load makes a strategy of what a machine is configured with for the AWS
+// SDKs: the environment and the shared config files.
+//
+//	strategy, err := aws.Config{}.Load()
 //
 // Two settings are read, each from the first of these places that has it:
 //
@@ -15,8 +30,8 @@
 // and in the credentials file (Config.CredentialsFile, else
 // AWS_SHARED_CREDENTIALS_FILE, else ~/.aws/credentials) as [name], whose
 // settings win. No profile takes settings from another. A file that does not
-// exist or may not be opened counts as empty; a profile that was named and
-// stands in neither file is an error. Credentials are not looked at.
+// exist counts as empty. A file that may not be read is an error, and so is a
+// profile that was named and is in neither file. Credentials are not looked at.
 //
 // A mode is "standard", "legacy" or "adaptive", in lower case: retrip.Standard,
 // retrip.Legacy, retrip.Adaptive. See Config.Use2026 for newer parameters.
@@ -33,14 +48,14 @@
 //	case                             aws-sdk-go-v2       botocore           here, and why
 //	mode legacy                      error               legacy             legacy: the mode exists here
 //	attempts 0                       not set             error              error: 0 attempts is no wish one can grant
-//	attempts below 0                 unlimited           error              error: nobody should retry for ever
+//	attempts below 0                 unlimited           error              error: retries must end
 //	attempts over the int range      error               taken              error
 //	attempts 010 in a file           8                   10                 10: as in the environment, and as people read it
 //	attempts 0x5 in a file           5                   error              error: as in the environment
 //	attempts 1_0 in the environment  error               10                 10: as both read it in a file
 //	blanks around a variable         error               cut off attempts   error: as both do for the mode
 //	empty variable                   not set             error              not set: how shells and containers unset one
-//	bad value that is overridden     error               not looked at      not looked at: who overrides it need not repair it
+//	bad value that is overridden     error               not looked at      not looked at: it has no effect
 //	AWS_PROFILE, AWS_DEFAULT_PROFILE the first wins      the second wins    the first wins: the name all SDKs know
 //	AWS_DEFAULT_PROFILE not found    ignored             error              error: as for AWS_PROFILE
 //	[profile default], [default]     the first wins      the later wins     the first wins, wherever it stands
@@ -69,4 +84,4 @@
 //	~ or $VAR in a variable's path   taken literally     expanded           taken literally: a shell has expanded it already
 //
 // Our own: a file of more than 8 MiB is an error.
-package awsconfig
+package aws

@@ -1,4 +1,4 @@
-package awsconfig_test
+package aws_test
 
 import (
 	"strings"
@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/retrip-go/retrip"
-	"github.com/retrip-go/retrip/awsconfig"
+	"github.com/retrip-go/retrip/aws"
 )
 
 // Whatever stands in files and variables: Load does not panic, what it accepts
@@ -27,7 +27,7 @@ func FuzzLoad(f *testing.F) {
 				config:      &config,
 				credentials: &credentials,
 			}
-			return m.on(t, dir, awsconfig.Config{}).Load()
+			return m.on(t, dir, aws.Config{}).Load()
 		}
 		s, err := load(config)
 		if err != nil {

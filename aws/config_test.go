@@ -1,4 +1,4 @@
-package awsconfig_test
+package aws_test
 
 import (
 	"os"
@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/retrip-go/retrip"
-	"github.com/retrip-go/retrip/awsconfig"
+	"github.com/retrip-go/retrip/aws"
 )
 
 // Each row takes away the best place of the one before.
@@ -25,21 +25,21 @@ func TestPrecedence(t *testing.T) {
 	full := env("AWS_RETRY_MODE", "adaptive", "AWS_MAX_ATTEMPTS", "8")
 	for _, row := range []struct {
 		name     string
-		code     awsconfig.Config
+		code     aws.Config
 		machine  machine
 		mode     retrip.Mode
 		attempts int
 	}{
-		{"code", awsconfig.Config{Mode: "standard", MaxAttempts: 9}, machine{full, &config, &credentials}, retrip.ModeStandard, 9},
-		{"code, mode alone", awsconfig.Config{Mode: "standard"}, machine{full, &config, &credentials}, retrip.ModeStandard, 8},
-		{"code, attempts alone", awsconfig.Config{MaxAttempts: 9}, machine{full, &config, &credentials}, retrip.ModeAdaptive, 9},
-		{"environment", awsconfig.Config{}, machine{full, &config, &credentials}, retrip.ModeAdaptive, 8},
-		{"environment, mode alone", awsconfig.Config{}, machine{env("AWS_RETRY_MODE", "adaptive"), &config, &credentials}, retrip.ModeAdaptive, 7},
-		{"environment, attempts alone", awsconfig.Config{}, machine{env("AWS_MAX_ATTEMPTS", "8"), &config, &credentials}, retrip.ModeLegacy, 8},
-		{"credentials file", awsconfig.Config{}, machine{nil, &config, &credentials}, retrip.ModeLegacy, 7},
-		{"config file", awsconfig.Config{}, machine{nil, &config, nil}, retrip.ModeAdaptive, 6},
-		{"nothing", awsconfig.Config{}, machine{}, retrip.ModeStandard, 3},
-		{"a mode has attempts of its own", awsconfig.Config{Mode: "legacy"}, machine{}, retrip.ModeLegacy, 4},
+		{"code", aws.Config{Mode: "standard", MaxAttempts: 9}, machine{full, &config, &credentials}, retrip.ModeStandard, 9},
+		{"code, mode alone", aws.Config{Mode: "standard"}, machine{full, &config, &credentials}, retrip.ModeStandard, 8},
+		{"code, attempts alone", aws.Config{MaxAttempts: 9}, machine{full, &config, &credentials}, retrip.ModeAdaptive, 9},
+		{"environment", aws.Config{}, machine{full, &config, &credentials}, retrip.ModeAdaptive, 8},
+		{"environment, mode alone", aws.Config{}, machine{env("AWS_RETRY_MODE", "adaptive"), &config, &credentials}, retrip.ModeAdaptive, 7},
+		{"environment, attempts alone", aws.Config{}, machine{env("AWS_MAX_ATTEMPTS", "8"), &config, &credentials}, retrip.ModeLegacy, 8},
+		{"credentials file", aws.Config{}, machine{nil, &config, &credentials}, retrip.ModeLegacy, 7},
+		{"config file", aws.Config{}, machine{nil, &config, nil}, retrip.ModeAdaptive, 6},
+		{"nothing", aws.Config{}, machine{}, retrip.ModeStandard, 3},
+		{"a mode has attempts of its own", aws.Config{Mode: "legacy"}, machine{}, retrip.ModeLegacy, 4},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			s, err := row.machine.on(t, t.TempDir(), row.code).Load()
@@ -63,7 +63,7 @@ func TestProfilePrecedence(t *testing.T) {
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			m := machine{config: &config, env: map[string]string{"AWS_PROFILE": row.aws, "AWS_DEFAULT_PROFILE": row.awsDefault}}
-			s, err := m.on(t, t.TempDir(), awsconfig.Config{Profile: row.code}).Load()
+			s, err := m.on(t, t.TempDir(), aws.Config{Profile: row.code}).Load()
 			require.NoError(t, err)
 			require.Equal(t, row.attempts, s.MaxAttempts)
 		})
@@ -71,29 +71,29 @@ func TestProfilePrecedence(t *testing.T) {
 }
 
 func TestUse2026(t *testing.T) {
-	for in, want := range map[string]retrip.Mode{
-		"":         retrip.ModeStandard2026,
-		"standard": retrip.ModeStandard2026,
-		"adaptive": retrip.ModeAdaptive2026,
-		"legacy":   retrip.ModeLegacy,
+	for in, want := range map[string]func() *retrip.Strategy{
+		"":         aws.Standard2026,
+		"standard": aws.Standard2026,
+		"adaptive": aws.Adaptive2026,
+		"legacy":   retrip.Legacy,
 	} {
 		m := machine{env: map[string]string{"AWS_RETRY_MODE": in}}
-		s, err := m.on(t, t.TempDir(), awsconfig.Config{Use2026: true}).Load()
+		s, err := m.on(t, t.TempDir(), aws.Config{Use2026: true}).Load()
 		require.NoError(t, err)
-		require.Equal(t, want, modeOf(t, s), in)
+		require.Equal(t, want().String(), s.String(), in)
 	}
 	// Only code can ask for it.
 	m := machine{env: map[string]string{"AWS_RETRY_MODE": "standard2026", "AWS_NEW_RETRIES_2026": "true"}}
-	_, err := m.on(t, t.TempDir(), awsconfig.Config{}).Load()
+	_, err := m.on(t, t.TempDir(), aws.Config{}).Load()
 	require.ErrorContains(t, err, `AWS_RETRY_MODE: "standard2026" is no retry mode`)
 	m.env["AWS_RETRY_MODE"] = ""
-	s, err := m.on(t, t.TempDir(), awsconfig.Config{}).Load()
+	s, err := m.on(t, t.TempDir(), aws.Config{}).Load()
 	require.NoError(t, err)
 	require.Equal(t, retrip.ModeStandard, modeOf(t, s))
 }
 
 func TestEachLoadIsNew(t *testing.T) {
-	c := machine{}.on(t, t.TempDir(), awsconfig.Config{})
+	c := machine{}.on(t, t.TempDir(), aws.Config{})
 	a, err := c.Load()
 	require.NoError(t, err)
 	b, err := c.Load()
@@ -114,7 +114,7 @@ func TestPaths(t *testing.T) {
 	write(".aws/config", "[default]\nmax_attempts = 21\n")
 	write(".aws/credentials", "[default]\nretry_mode = adaptive\n")
 	env := map[string]string{"HOME": dir, "USERPROFILE": dir}
-	c := awsconfig.Config{Getenv: func(name string) string { return env[name] }}
+	c := aws.Config{Getenv: func(name string) string { return env[name] }}
 	check := func(mode retrip.Mode, attempts int) {
 		t.Helper()
 		s, err := c.Load()
@@ -144,7 +144,7 @@ func TestProcessEnvironment(t *testing.T) {
 	} {
 		t.Setenv(name, value)
 	}
-	s, err := awsconfig.Config{}.Load()
+	s, err := aws.Config{}.Load()
 	require.NoError(t, err)
 	require.Equal(t, retrip.ModeAdaptive, modeOf(t, s))
 	require.Equal(t, 6, s.MaxAttempts)

@@ -1,4 +1,4 @@
-package awsconfig_test
+package aws_test
 
 import (
 	"os"
@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/retrip-go/retrip"
-	"github.com/retrip-go/retrip/awsconfig"
+	"github.com/retrip-go/retrip/aws"
 )
 
 // A machine is what Load can see of one: nothing of the machine the tests run
@@ -23,7 +23,7 @@ func configPath(dir string) string      { return filepath.Join(dir, "config") }
 func credentialsPath(dir string) string { return filepath.Join(dir, "credentials") }
 
 // on returns c, looking at m, whose files are written into dir.
-func (m machine) on(t testing.TB, dir string, c awsconfig.Config) awsconfig.Config {
+func (m machine) on(t testing.TB, dir string, c aws.Config) aws.Config {
 	t.Helper()
 	write := func(path string, text *string) {
 		if text == nil {
@@ -48,7 +48,7 @@ func (m machine) on(t testing.TB, dir string, c awsconfig.Config) awsconfig.Conf
 // modeOf is the mode whose settings s has but for MaxAttempts.
 func modeOf(t testing.TB, s *retrip.Strategy) retrip.Mode {
 	t.Helper()
-	for m := retrip.ModeStandard; m <= retrip.ModeAdaptive2026; m++ {
+	for m := retrip.ModeStandard; m <= retrip.ModeAdaptive; m++ {
 		like := m.Strategy()
 		like.MaxAttempts = s.MaxAttempts
 		if like.String() == s.String() {

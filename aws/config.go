@@ -1,4 +1,4 @@
-package awsconfig
+package aws
 
 import (
 	"errors"
@@ -11,8 +11,9 @@ import (
 	"github.com/retrip-go/retrip"
 )
 
-// Config is what the program itself decides; it wins over the environment and
-// the files. The zero Config leaves everything to them.
+// Config is what the program itself decides about the retry settings that AWS
+// SDKs read from the environment and from files, and wins over them. The zero
+// Config leaves everything to them. The package documentation has the rules.
 type Config struct {
 	// Mode is "standard", "legacy" or "adaptive". Empty leaves it to
 	// AWS_RETRY_MODE and retry_mode.
@@ -24,8 +25,7 @@ type Config struct {
 	MaxAttempts int
 
 	// Use2026 takes the parameters that AWS SDKs use since November 2026 for
-	// the modes standard and adaptive: retrip.Standard2026 and
-	// retrip.Adaptive2026. Legacy has no newer ones and stays as it is. No
+	// the modes standard and adaptive: Standard2026 and Adaptive2026. Legacy has no newer ones and stays as it is. No
 	// variable or file says this, since in them "standard" has meant both.
 	Use2026 bool
 
@@ -56,7 +56,7 @@ type Config struct {
 func (c Config) Load() (*retrip.Strategy, error) {
 	fromProfile, err := c.readProfile()
 	if err != nil {
-		return nil, fmt.Errorf("awsconfig: %w", err)
+		return nil, fmt.Errorf("aws: %w", err)
 	}
 
 	inCode := setting{where: "Config.MaxAttempts"}
@@ -68,18 +68,16 @@ func (c Config) Load() (*retrip.Strategy, error) {
 	attempts, err2 := firstSet(inCode,
 		c.variable("AWS_MAX_ATTEMPTS"), fromProfile.maxAttempts).asAttempts()
 	if err := errors.Join(err1, err2); err != nil {
-		return nil, fmt.Errorf("awsconfig: %w", err)
+		return nil, fmt.Errorf("aws: %w", err)
 	}
 
-	if c.Use2026 {
-		switch mode {
-		case retrip.ModeStandard:
-			mode = retrip.ModeStandard2026
-		case retrip.ModeAdaptive:
-			mode = retrip.ModeAdaptive2026
-		}
-	}
 	s := mode.Strategy()
+	switch {
+	case c.Use2026 && mode == retrip.ModeStandard:
+		s = Standard2026()
+	case c.Use2026 && mode == retrip.ModeAdaptive:
+		s = Adaptive2026()
+	}
 	if attempts != 0 {
 		s.MaxAttempts = attempts
 	}
@@ -116,7 +114,7 @@ func firstSet(settings ...setting) setting {
 }
 
 // modes are the names that both SDKs or one of them know, in their spelling:
-// not retrip.Mode's, which takes capitals, and the 2026 modes.
+// not retrip.Mode's, which takes capitals.
 var modes = map[string]retrip.Mode{
 	"standard": retrip.ModeStandard,
 	"legacy":   retrip.ModeLegacy,

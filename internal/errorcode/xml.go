@@ -1,4 +1,4 @@
-package retrip
+package errorcode
 
 import (
 	"bytes"
@@ -6,20 +6,8 @@ import (
 	"unicode/utf8"
 )
 
-const (
-	// maxCode is longer than any error code, and keeps a hostile one cheap.
-	maxCode = 256
-	// maxDepth is deeper than any error document, most of which have two levels.
-	maxDepth = 100
-)
-
-// xmlBodyCode finds the code in an XML document: the first of Error/Code,
-// ErrorResponse/Error/Code and Response/Errors/Error/Code, namespaces ignored.
-// A document that is not whole has none.
-func xmlBodyCode(body []byte) string {
-	_, code := xmlRootAndCode(body)
-	return code
-}
+// maxDepth is deeper than any error document, most of which have two levels.
+const maxDepth = 100
 
 // xmlPlace is where an element stands on the way to a code.
 type xmlPlace uint8
@@ -53,13 +41,14 @@ type xmlElement struct {
 	place xmlPlace
 }
 
-// xmlRootAndCode also returns the name of the outermost element, or nothing of
-// a document that is not whole. It looks at each byte a fixed number of times:
-// servers may be hostile.
+// InXML returns the name of the outermost element of an XML document and the
+// first code at Error/Code, ErrorResponse/Error/Code or
+// Response/Errors/Error/Code, namespaces ignored. An incomplete document has
+// neither.
 //
-// It reads by itself because encoding/xml makes some fifty allocations of an
-// error document; the fuzz target holds the two against each other.
-func xmlRootAndCode(body []byte) (root, code string) {
+// It doesn't use encoding/xml, which makes some fifty allocations for an error
+// document. The fuzz target compares the two.
+func InXML(body []byte) (root, code string) {
 	var (
 		text  []byte // of the code
 		found bool   // the code is complete
