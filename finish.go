@@ -129,7 +129,8 @@ func (r *route) conclude(p *permit, o *outcome, v verdict, d decision, past *his
 	}
 	during := v.class == Unknown // the caller cancelled during the attempt, not after it
 	switch {
-	case o.Number == 1 && (during || o.body == replay.Failed || d.reason == NotRetryable || d.reason == AttemptsExhausted) && r.tellsEnd(o.Err):
+	case o.Number == 1 && r.tellsEnd(o.Err) &&
+		(during || o.body == replay.Failed || d.reason == NotRetryable || r.attemptsAllowed() == 1):
 		return nil, o.Err // retrip had no part in it
 	case during && o.Number > 1:
 		return nil, r.failure(o, d.reason, o.Err, past.last)

@@ -41,22 +41,20 @@ var (
 
 // differences are all that are known with Go 1.26.8.
 var differences = []difference{{
-	path: "net/http", with: both,
-	why: "The test compares the error, its text or its type. With an error that is worth a retry, or that can't have one, " +
-		"retrip returns an *Error, which wraps that of the base: errors.Is and errors.As find it.",
+	path: "net/http", with: three,
+	why: "The test compares the error, its text or its type. After retries, retrip returns an *Error, which wraps that of " +
+		"the base: errors.Is and errors.As find it.",
 	tests: []string{
 		"TestStripPasswordFromError/Don't_Strip_password_from_domain_name",
 		"TestStripPasswordFromError/Don't_Strip_password_from_path",
 		"TestStripPasswordFromError/Strip_escaped_password",
 		"TestStripPasswordFromError/Strip_password_from_error_message",
-		"TestTransportBodyReadError/h1",
-		"TestTransportBodyReadError/h2",
 		"TestTransportDialPreservesNetOpProxyError",
 		"TestTransportReturnsPeekError",
 		"TestTransportTraceGotConnH2IdleConns",
 	},
 }, {
-	path: "golang.org/x/net/http2", with: both,
+	path: "golang.org/x/net/http2", with: three,
 	why:   "The test asserts the error's type, without errors.As; see net/http.",
 	tests: []string{"TestAPITransportIDNA"},
 }, {
@@ -91,7 +89,6 @@ var differences = []difference{{
 	path: "net/http", with: three, alone: true,
 	why: "The server fails the only request that it expects. It has no answer to the retry, and waits for ever.",
 	tests: []string{
-		"TestMissingStatusNoPanic",
 		"TestTransportExpect100Continue500ResponseNoConnClose",
 		"TestTransportProxyConnectHeader",
 		"TestTransportProxyGetConnectHeader",
@@ -104,28 +101,9 @@ var differences = []difference{{
 	tests: []string{"TestCancelRequestWhenSharingConnection"},
 }, {
 	path: "net/http", with: three, alone: true,
-	why: "The test cancels by Transport.CancelRequest, which is deprecated. Nothing but the text of the attempt's error " +
-		"tells retrip of it, so it retries, and the test's server waits for ever.",
-	tests: []string{
-		"TestTransportCancelRequestBeforeResponseHeaders",
-		"TestTransportCancelRequestInDial",
-		"TestTransportCancelRequestInDo",
-		"TestTransportCancelRequestWithBodyInDo",
-	},
-}, {
-	path: "net/http", with: three, alone: true,
-	why: "The test calls Transport.CancelRequest, which is deprecated and knows a request by its pointer. " +
-		"The base gets a copy of a request whose body has no GetBody.",
-	tests: []string{"TestTransportAndServerSharedBodyRace"},
-}, {
-	path: "net/http", with: three, alone: true,
 	why: "The test's connection goes on after its Close, and the test waits until the body of a cancelled request has " +
 		"been sent over it. Reading a body that is kept for a retry ends with the request's context.",
 	tests: []string{"TestTransportPoolConnConnectionBecomesAvailableDuringDial"},
-}, {
-	path: "net/http/httputil", with: three,
-	why:   "The test cancels by Transport.CancelRequest; see net/http.",
-	tests: []string{"TestReverseProxyCancellation"},
 }, {
 	path: "net/http/httputil", with: three, alone: true,
 	why:   "The proxy breaks off each response, and the test's handler waits for ever in the second request.",
@@ -143,11 +121,6 @@ var differences = []difference{{
 		"TestTransportTLSNextProtoConnImmediateFailureUnused",
 		"TestTransportTLSNextProtoConnImmediateFailureUsed",
 	},
-}, {
-	path: "golang.org/x/net/http2", with: three,
-	why: "The test expects the error at once that http2.Transport returns for an http URL unless AllowHTTP is set. " +
-		"It has no type, and its text is not one that retrip knows to be permanent.",
-	tests: []string{"TestAPITransportAllowHTTPOff/xNetHTTP2"},
 }}
 
 // unsteady are the tests of net/http that fail now and then with the forwarder:
