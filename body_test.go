@@ -1079,7 +1079,7 @@ func TestPanicsConserveTokens(t *testing.T) {
 		"observer of what is not sent":  {nil, func(Event) { panic("on fire") }, 50, 50},
 	} {
 		bucket := NewBucket(100)
-		require.True(t, bucket.Take(100-tt.before))
+		require.True(t, bucket.take(100-tt.before))
 		s := noWait()
 		s.Quota, s.MaxAttempts = bucket, 2
 		require.Panics(t, func() {

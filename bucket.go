@@ -1,25 +1,66 @@
 package retrip
 
 import (
+	"context"
 	"fmt"
 	"sync/atomic"
+	"time"
 )
 
-// A Quota is the budget that retries are paid from. When most requests fail it
-// runs dry, and then requests fail at once instead of adding load to a server
-// that is already sick. First attempts never need it.
-//
-// Take takes n tokens and reports true, or takes nothing and reports false.
-// Give returns n tokens: those of a retry that succeeded or was called off, or
-// one for a first attempt that succeeded. Both are called at the same time
-// from many goroutines; neither may block.
-//
-// A Quota may also have a method Tokens() int, which is what events show, and
-// a method Full() bool: only keys whose quota is full can be forgotten to make
-// room for others.
+// A Quota stops retries when most attempts fail: then requests fail at once
+// instead of adding load to a server that is already sick. First attempts never
+// need it. All methods are called at the same time from many goroutines.
 type Quota interface {
-	Take(n int) bool
-	Give(n int)
+	// Answered hears of each attempt that got an answer other than a transient or
+	// throttling one, which is evidence that the server is well: a success, but
+	// also a 404. cost is what Take took for the attempt, 0 for a first one. It
+	// must not block.
+	Answered(class Class, cost int)
+
+	// Failed hears of each transient or throttled failure, also of a request's
+	// last. It must not block. Neither method hears of an attempt that the caller
+	// cancelled or that failed for good without an answer: these say nothing about
+	// the server.
+	Failed(Failure)
+
+	// Take is asked for a retry, after everything else has allowed it, and after
+	// Failed heard of the same failure. It takes f.Cost and reports true, or takes
+	// nothing and reports false. It may wait, until ctx ends at the latest, if its
+	// documentation says so. ctx is the request's.
+	Take(ctx context.Context, f Failure) bool
+
+	// Return gets back the cost of a retry that was not sent after all.
+	Return(cost int)
+}
+
+// A Failure is what a Quota hears of an attempt that failed.
+type Failure struct {
+	// Class is Transient or Throttled.
+	Class Class
+	// Timeout tells that the attempt failed with a timeout.
+	Timeout bool
+	// Attempt is the number of the attempt, from 1, and MaxAttempts how many the
+	// request may take.
+	Attempt, MaxAttempts int
+	// Hinted is how many of the request's failures up to this one came with a wait
+	// that the server asked for and that Strategy.MaxRetryAfter allows.
+	Hinted int
+	// Cost is what a retry costs by the strategy's settings. A quota that does not
+	// count tokens may ignore it.
+	Cost int
+	// Sent and Done are when the attempt began and ended. Sent is zero unless
+	// something else had to read the clock; see Attempt.
+	Sent, Done time.Time
+}
+
+// A MeteredQuota is a Quota that can say what it has, for events and Stats.
+// Tokens is what it has now, and Capacity what it has when it is full. Only a key
+// whose quota is Full can be forgotten to make room for others.
+type MeteredQuota interface {
+	Quota
+	Tokens() int
+	Capacity() int
+	Full() bool
 }
 
 // Bucket is the AWS SDKs' retry quota: it starts full, a retry takes tokens
@@ -41,9 +82,25 @@ func NewBucket(capacity int) *Bucket {
 	return b
 }
 
-// Take takes n tokens if there are as many, and nothing otherwise. A retry
-// that costs nothing is always allowed.
-func (b *Bucket) Take(n int) bool {
+// Answered puts tokens back after a success: what its retry took, and at least 1.
+// Other answers earn nothing.
+func (b *Bucket) Answered(class Class, cost int) {
+	if class == Success {
+		b.give(max(cost, 1))
+	}
+}
+
+// Failed does nothing: only retries cost.
+func (b *Bucket) Failed(Failure) {}
+
+// Take takes f.Cost tokens if there are as many, and nothing otherwise. It does
+// not wait. A retry that costs nothing is always allowed.
+func (b *Bucket) Take(_ context.Context, f Failure) bool { return b.take(f.Cost) }
+
+// Return puts the cost of a retry that was not sent back.
+func (b *Bucket) Return(cost int) { b.give(cost) }
+
+func (b *Bucket) take(n int) bool {
 	if n <= 0 {
 		return true
 	}
@@ -58,9 +115,9 @@ func (b *Bucket) Take(n int) bool {
 	}
 }
 
-// Give puts n tokens back, up to the capacity. Giving to a full bucket only
-// reads it, so requests that succeed do not contend with each other.
-func (b *Bucket) Give(n int) {
+// give puts n tokens back, up to the capacity. A full bucket is only read, so
+// requests that succeed do not contend with each other.
+func (b *Bucket) give(n int) {
 	if n <= 0 {
 		return
 	}

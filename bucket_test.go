@@ -30,9 +30,9 @@ func TestBucketTimeline(t *testing.T) {
 	}
 	for i, row := range rows {
 		if row.give != 0 {
-			b.Give(row.give)
+			b.give(row.give)
 		} else {
-			require.Equal(t, row.ok, b.Take(row.take), "row %d", i)
+			require.Equal(t, row.ok, b.take(row.take), "row %d", i)
 		}
 		require.Equal(t, row.left, b.Tokens(), "row %d", i)
 	}
@@ -41,9 +41,9 @@ func TestBucketTimeline(t *testing.T) {
 
 func TestZeroBucketRefuses(t *testing.T) {
 	var b Bucket
-	require.False(t, b.Take(1))
-	require.True(t, b.Take(0))
-	b.Give(5)
+	require.False(t, b.take(1))
+	require.True(t, b.take(0))
+	b.give(5)
 	require.Zero(t, b.Tokens())
 }
 
@@ -54,10 +54,10 @@ func TestBucketKeepsCount(t *testing.T) {
 	for range 100 {
 		wg.Go(func() {
 			for range 100 {
-				if b.Take(5) {
+				if b.take(5) {
 					taken.Add(5)
 				}
-				b.Give(1)
+				b.give(1)
 				taken.Add(-1)
 			}
 		})
@@ -77,7 +77,7 @@ func TestBucketGivesNoTokenTwice(t *testing.T) {
 	for range 8 {
 		wg.Go(func() {
 			n := int64(0)
-			for bucket.Take(1) {
+			for bucket.take(1) {
 				n++
 			}
 			taken.Add(n)

@@ -13,7 +13,7 @@ import (
 type (
 	panicsBackoff    struct{}
 	panicsClassifier struct{}
-	panicsQuota      struct{}
+	panicsQuota      struct{ Quota }
 	panicsOfSuccess  struct{}
 )
 
@@ -22,8 +22,6 @@ func (panicsBackoff) Validate() error                   { panic("boom") }
 func (panicsBackoff) String() string                    { panic("boom") }
 func (panicsClassifier) Classify(Attempt) Class         { return Unknown }
 func (panicsClassifier) Validate() error                { panic("boom") }
-func (panicsQuota) Take(int) bool                       { return true }
-func (panicsQuota) Give(int)                            {}
 func (panicsQuota) Validate() error                     { panic("boom") }
 func (panicsOfSuccess) Classify(Attempt) Class          { return Unknown }
 func (panicsOfSuccess) FailuresOnly() bool              { panic("boom") }

@@ -8,6 +8,8 @@ import (
 type verdict struct {
 	class  Class // Unknown if the caller cancelled, which says nothing of the server
 	proves bool  // the rule that decided says that the request was not processed
+	hint   Hint  // the wait that the server asks for after a failure
+	hinted bool  // there is one
 }
 
 // A decision is what follows from a failure.
@@ -29,12 +31,13 @@ type history struct {
 	failed time.Time     // when the first attempt ended
 	own    time.Duration // the last backoff
 	hinted time.Duration // what servers asked for so far
+	hints  int           // how many failures came with a hint that may be obeyed
 	class  Class         // of the last attempt
-	last   failure
+	last   ending
 }
 
-// A failure is what is kept of an attempt whose response is gone.
-type failure struct {
+// An ending is what is kept of an attempt whose response is gone.
+type ending struct {
 	err    error
 	status int
 	code   string
@@ -70,6 +73,9 @@ func (r *route) classify(o *outcome) (v verdict) {
 		v.class = Permanent
 	}
 	o.ended()
+	if v.class != Permanent {
+		v.hint, v.hinted = r.policy.hint(&o.Attempt)
+	}
 	return v
 }
 
@@ -93,21 +99,42 @@ func (r *route) skewed(o *outcome) bool {
 // report tells the limiter and the quota how the attempt ended, once for each
 // that was sent. It comes before the decision, which asks how long the limiter's
 // queue is.
-func (r *route) report(o *outcome, v verdict) {
+func (r *route) report(o *outcome, v verdict, past *history) {
 	if v.class == Unknown { // it was sent, and says nothing about the server
 		if r.limiter != nil {
 			r.limiter.count(r.limiter.clock())
 		}
 		return
 	}
-	if v.class == Success {
-		r.policy.give(max(o.cost, 1))
-	} else if r.limiter == nil && r.policy.Limiter != nil { // one for each request
+	if v.class != Success && r.limiter == nil && r.policy.Limiter != nil { // one for each request
 		r.limiter = newLimiter(r.begun)
 	}
 	if r.limiter != nil {
 		r.limiter.update(r.limiter.clock(), v.class == Throttled)
 	}
+	switch quota := r.policy.Quota; {
+	case quota == nil:
+	case v.class == Transient, v.class == Throttled:
+		quota.Failed(r.failure(o, v, past))
+	case o.Response != nil:
+		quota.Answered(v.class, o.cost)
+	}
+}
+
+// failure is what the quota hears of an attempt that failed.
+func (r *route) failure(o *outcome, v verdict, past *history) Failure {
+	return Failure{
+		Class: v.class, Timeout: isTimeout(o.Err), Attempt: o.Number, MaxAttempts: r.attemptsAllowed(),
+		Hinted: past.hints + v.obeyed(r.policy), Cost: r.policy.costOf(&o.Attempt, v.class), Sent: o.Sent, Done: o.Done,
+	}
+}
+
+// obeyed is 1 if the server's hint is one that the strategy obeys.
+func (v verdict) obeyed(p *policy) int {
+	if v.hinted && v.hint.Wait <= p.MaxRetryAfter {
+		return 1
+	}
+	return 0
 }
 
 // decide says whether a retry should follow a failure and how long it waits. It
@@ -157,13 +184,13 @@ func (r *route) schedule(o *outcome, v verdict, past *history) decision {
 		return no(BackoffStopped)
 	}
 	d := decision{wait: own, from: "backoff", own: own, hinted: past.hinted}
-	if h, ok := s.hint(&o.Attempt, own); ok && h.Wait > own {
-		d.wait, d.from = h.Wait, h.From
-		if h.Wait > s.MaxRetryAfter-past.hinted {
+	if hint := v.hint.beside(own); v.hinted && hint > own {
+		d.wait, d.from = hint, v.hint.From
+		if hint > s.MaxRetryAfter-past.hinted {
 			d.reason = WaitOverCap
 			return d
 		}
-		d.hinted += h.Wait
+		d.hinted += hint
 	}
 	var queued time.Duration // the wait counts towards it
 	if r.limiter != nil {
@@ -197,7 +224,7 @@ func (r *route) outlivesDeadline(wait time.Duration, from time.Time) bool {
 
 // secure gets what the retry needs: the body, which may take a moment, and last
 // the quota's consent. It may turn the decision into a no.
-func (r *route) secure(p *permit, o *outcome, v verdict, d decision) decision {
+func (r *route) secure(p *permit, o *outcome, v verdict, d decision, past *history) decision {
 	if d.obstacle = p.body.Hold(); d.obstacle == nil {
 		d.obstacle = p.body.Reopen()
 	}
@@ -207,9 +234,12 @@ func (r *route) secure(p *permit, o *outcome, v verdict, d decision) decision {
 		}
 		return decision{reason: BodyNotReplayable, obstacle: d.obstacle}
 	}
-	cost := r.policy.costOf(&o.Attempt, v.class)
-	if r.policy.take(cost) {
-		p.cost = cost
+	if r.policy.Quota == nil {
+		return d
+	}
+	failure := r.failure(o, v, past)
+	if r.policy.Quota.Take(r.ctx, failure) {
+		p.cost = failure.Cost
 		return d
 	}
 	if longPoll := r.policy.LongPoll; longPoll != nil && longPoll(r.req) {
@@ -224,7 +254,8 @@ func (r *route) remember(h *history, o *outcome, v verdict, d decision) {
 		h.failed = o.Done
 	}
 	h.own, h.hinted, h.class = d.own, d.hinted, v.class
-	h.last = failure{err: o.Err}
+	h.hints += v.obeyed(r.policy)
+	h.last = ending{err: o.Err}
 	if o.Response != nil {
 		h.last.status, h.last.code = o.Response.StatusCode, r.policy.listed(o.Code)
 	}

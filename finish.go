@@ -133,13 +133,13 @@ func (r *route) conclude(p *permit, o *outcome, v verdict, d decision, past *his
 		(during || o.body == replay.Failed || d.reason == NotRetryable || r.attemptsAllowed() == 1):
 		return nil, o.Err // retrip had no part in it
 	case during && o.Number > 1:
-		return nil, r.failure(o, d.reason, o.Err, past.last)
+		return nil, r.error(o, d.reason, o.Err, past.last)
 	case d.reason == Cancelled:
-		return nil, r.failure(o, d.reason, o.Err, failure{err: o.Err})
+		return nil, r.error(o, d.reason, o.Err, ending{err: o.Err})
 	case d.obstacle != nil:
-		return nil, r.failure(o, d.reason, fmt.Errorf("%w; %w", o.Err, d.obstacle), failure{})
+		return nil, r.error(o, d.reason, fmt.Errorf("%w; %w", o.Err, d.obstacle), ending{})
 	}
-	return nil, r.failure(o, d.reason, o.Err, failure{})
+	return nil, r.error(o, d.reason, o.Err, ending{})
 }
 
 // stop ends a request whose next attempt is not sent. It gives back what was held
@@ -167,7 +167,7 @@ func (r *route) stop(p *permit, o *outcome, why *refusal, past *history) (*http.
 	if resp != nil {
 		return resp, nil
 	}
-	return nil, r.failure(o, reason, err, past.last)
+	return nil, r.error(o, reason, err, past.last)
 }
 
 // end gives back whatever is still held and closes whatever response the caller
@@ -189,7 +189,7 @@ func (r *route) giveBack(p *permit) {
 		p.admitted = false
 	}
 	if p.cost > 0 {
-		r.policy.give(p.cost)
+		r.policy.Quota.Return(p.cost)
 		p.cost = 0
 	}
 	if p.limit != nil {
@@ -199,9 +199,9 @@ func (r *route) giveBack(p *permit) {
 	p.body.Finish()
 }
 
-// failure is the error of a request that ends without a response. last is what
+// error is the error of a request that ends without a response. last is what
 // failed before, where err does not tell.
-func (r *route) failure(o *outcome, reason Reason, err error, last failure) *Error {
+func (r *route) error(o *outcome, reason Reason, err error, last ending) *Error {
 	e := &Error{Attempts: o.Number, Reason: reason, Err: err, Last: last.err, Status: last.status, Code: last.code}
 	switch cause := cancellation(r.req); {
 	case reason == Cancelled && cause != nil:

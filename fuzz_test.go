@@ -302,18 +302,25 @@ type fuzzQuota struct {
 	z *fuzzer
 }
 
-func (q *fuzzQuota) Take(n int) bool {
-	if !q.Bucket.Take(n) {
+func (q *fuzzQuota) Take(ctx context.Context, f Failure) bool {
+	if !q.Bucket.Take(ctx, f) {
 		return false
 	}
-	q.z.cost = n
+	q.z.cost = f.Cost
 	q.z.takes++
 	return true
 }
 
-func (q *fuzzQuota) Give(n int) {
-	q.z.gives = append(q.z.gives, n)
-	q.Bucket.Give(n)
+func (q *fuzzQuota) Answered(class Class, cost int) {
+	if class == Success {
+		q.z.gives = append(q.z.gives, max(cost, 1))
+	}
+	q.Bucket.Answered(class, cost)
+}
+
+func (q *fuzzQuota) Return(cost int) {
+	q.z.gives = append(q.z.gives, cost)
+	q.Bucket.Return(cost)
 }
 
 func (z *fuzzer) newClassifier() Classifier {

@@ -36,7 +36,7 @@ func TestTokens(t *testing.T) {
 	for _, tt := range tests {
 		synctest.Test(t, func(t *testing.T) {
 			s := tt.make()
-			s.take(500 - tt.start)
+			s.Quota.(*Bucket).take(500 - tt.start)
 			_, err := get(t.Context(), &Transport{Base: script(tt.steps...), Strategy: s})
 			require.NoError(t, err)
 			require.Equal(t, tt.left, s.tokens(), tt.name)

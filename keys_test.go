@@ -231,7 +231,7 @@ func TestKeysStayFoundWhileOthersComeAndGo(t *testing.T) {
 	sick.URL.Host = "sick"
 	once := WithMaxAttempts(t.Context(), 1)
 	transport.setUp()
-	transport.entryOf(sick).policy.take(5) // which is never dropped
+	transport.entryOf(sick).policy.Quota.(*Bucket).take(5) // which is never dropped
 	var wg sync.WaitGroup
 	for worker := range 4 {
 		wg.Go(func() {
@@ -353,7 +353,7 @@ func TestNewKeysAtOnceAreBounded(t *testing.T) {
 // another whatever the quota has left.
 func TestKeysOfOneStrategyMakeRoom(t *testing.T) {
 	s := noWaitWithQuota()
-	require.True(t, s.Quota.Take(100))
+	require.True(t, s.Quota.Take(t.Context(), Failure{Cost: 100}))
 	var keys []string
 	transport := &Transport{
 		Base: script(status(200)), Strategy: s, MaxKeys: 2,
@@ -396,7 +396,7 @@ func TestKeysHaveOneEntry(t *testing.T) {
 		var own [8]*entry
 		for i := range own {
 			own[i] = transport.entryOf(hostRequest(t, fmt.Sprint("host", i)))
-			own[i].policy.take(10) // never dropped
+			own[i].policy.Quota.(*Bucket).take(10) // never dropped
 		}
 		var wg sync.WaitGroup
 		for i := range own {

@@ -136,22 +136,29 @@ func newModelLedger(small bool, rng *rand.Rand) *modelLedger {
 		return &modelLedger{Bucket: NewBucket(rng.IntN(60))}
 	}
 	l := &modelLedger{Bucket: NewBucket(2 * modelTokens)}
-	l.Bucket.Take(modelTokens)
+	l.Bucket.take(modelTokens)
 	return l
 }
 
-func (l *modelLedger) Take(n int) bool {
-	if !l.Bucket.Take(n) {
+func (l *modelLedger) Take(ctx context.Context, f Failure) bool {
+	if !l.Bucket.Take(ctx, f) {
 		l.refused.Add(1)
 		return false
 	}
-	l.taken.Add(int64(n))
+	l.taken.Add(int64(f.Cost))
 	return true
 }
 
-func (l *modelLedger) Give(n int) {
-	l.given.Add(int64(n))
-	l.Bucket.Give(n)
+func (l *modelLedger) Answered(class Class, cost int) {
+	if class == Success {
+		l.given.Add(int64(max(cost, 1)))
+	}
+	l.Bucket.Answered(class, cost)
+}
+
+func (l *modelLedger) Return(cost int) {
+	l.given.Add(int64(cost))
+	l.Bucket.Return(cost)
 }
 
 // modelBody says what kind of a request body it is.

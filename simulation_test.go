@@ -209,7 +209,7 @@ func TestSimulatedBucket(t *testing.T) {
 			s.Quota, s.Cost, s.MaxAttempts, s.Backoff = filledByCalls{bucket}, 10, math.MaxInt, Constant{}
 			client := &Transport{Base: server, Strategy: s}
 			for at := 0.0; at <= 10_000/float64(n); at += server.rng.ExpFloat64() {
-				bucket.Give(1)
+				bucket.give(1)
 				server.request(t, client, req)
 			}
 		}
@@ -223,7 +223,7 @@ func TestSimulatedBucket(t *testing.T) {
 // filledByCalls is a Bucket that takes no tokens back for successes.
 type filledByCalls struct{ *Bucket }
 
-func (filledByCalls) Give(int) {}
+func (filledByCalls) Answered(Class, int) {}
 
 // What the AWS SDKs' refill rules come to once the bucket has drained, if it
 // does. The SDKs publish no numbers: the table is from a model of one client

@@ -166,7 +166,7 @@ func (e *entry) stats() KeyStats {
 	}
 	if e.policy.err == nil && e.policy.Strategy != nil {
 		k.Tokens = e.policy.tokens()
-		if q, ok := e.policy.Quota.(interface{ Capacity() int }); ok {
+		if q, ok := e.policy.Quota.(MeteredQuota); ok {
 			k.Capacity = q.Capacity()
 		}
 	}

@@ -1,6 +1,7 @@
 package retrip
 
 import (
+	"context"
 	"encoding/json"
 	"expvar"
 	"fmt"
@@ -121,10 +122,13 @@ func TestStatsOfSharedKeys(t *testing.T) {
 	require.EqualValues(t, 0, stats["kept"].Requests)
 }
 
+// A lentQuota does not say what it has.
 type lentQuota struct{}
 
-func (*lentQuota) Take(int) bool { return true }
-func (*lentQuota) Give(int)      {}
+func (*lentQuota) Answered(Class, int)                {}
+func (*lentQuota) Failed(Failure)                     {}
+func (*lentQuota) Take(context.Context, Failure) bool { return true }
+func (*lentQuota) Return(int)                         {}
 
 func hostRequest(t *testing.T, host string) *http.Request {
 	req := newRequest(t, "GET", nil)

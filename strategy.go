@@ -58,13 +58,12 @@ type Strategy struct {
 	// outcome; if that is nil, Backoff does both.
 	Backoff, ThrottleBackoff Backoff
 
-	// Quota pays for retries. nil pays for all: no circuit breaking.
+	// Quota stops retries when most attempts fail. nil stops none.
 	Quota Quota
-	// Cost and ThrottleCost are what a retry takes from the Quota, the latter
-	// after a Throttled outcome. TimeoutCost is what it takes after a timeout,
-	// unless it is 0: then timeouts cost like other failures, as in all AWS SDKs
-	// since 2026. A retry that succeeds gives back what it took, at least 1, and
-	// so does a first attempt.
+	// Cost and ThrottleCost are what a retry takes from a Quota of tokens, the
+	// latter after a Throttled outcome. TimeoutCost is what it takes after a
+	// timeout; 0 means the same as after other failures, as in all AWS SDKs since
+	// 2026.
 	Cost, ThrottleCost, TimeoutCost int
 
 	// LongPoll tells which requests wait for work on the server's side: if the
@@ -229,8 +228,8 @@ func (s *Strategy) delay(r Retry) (time.Duration, bool) {
 	return max(d, 0), ok
 }
 
-// hint is what the server asks for, if it asks, where we would wait own.
-func (p *policy) hint(a *Attempt, own time.Duration) (Hint, bool) {
+// hint is what the server asks for, if it asks.
+func (p *policy) hint(a *Attempt) (h Hint, ok bool) {
 	if a.Response == nil {
 		return Hint{}, false
 	}
@@ -241,16 +240,22 @@ func (p *policy) hint(a *Attempt, own time.Duration) (Hint, bool) {
 		}
 		if h, ok := reader.ReadHint(*a); ok {
 			h.Wait = max(h.Wait, 0)
-			if h.MaxExcess > 0 {
-				h.Wait = min(h.Wait, plus(own, h.MaxExcess))
-			}
-			if h.Additive {
-				h.Wait = plus(h.Wait, own)
-			}
 			return h, true
 		}
 	}
 	return Hint{}, false
+}
+
+// beside is the wait that the hint asks for where the backoff would be own.
+func (h Hint) beside(own time.Duration) time.Duration {
+	wait := h.Wait
+	if h.MaxExcess > 0 {
+		wait = min(wait, plus(own, h.MaxExcess))
+	}
+	if h.Additive {
+		wait = plus(wait, own)
+	}
+	return wait
 }
 
 func (s *Strategy) costOf(a *Attempt, c Class) int {
@@ -274,22 +279,10 @@ func isTimeout(err error) bool {
 	})
 }
 
-// take asks the quota to pay for a retry. It is the last question before one.
-func (s *Strategy) take(cost int) bool {
-	return s.Quota == nil || s.Quota.Take(cost)
-}
-
-// give puts tokens back: of a retry that was called off, or for a success.
-func (s *Strategy) give(tokens int) {
-	if tokens > 0 && s.Quota != nil {
-		s.Quota.Give(tokens)
-	}
-}
-
 // asNew reports whether a fresh Clone would behave the same.
 func (s *Strategy) asNew() bool {
 	if s.Quota != nil {
-		if q, ok := s.Quota.(interface{ Full() bool }); !ok || !q.Full() {
+		if q, ok := s.Quota.(MeteredQuota); !ok || !q.Full() {
 			return false
 		}
 	}
@@ -298,7 +291,7 @@ func (s *Strategy) asNew() bool {
 
 // tokens is what the quota has left, or -1 if it does not say.
 func (s *Strategy) tokens() int {
-	if q, ok := s.Quota.(interface{ Tokens() int }); ok {
+	if q, ok := s.Quota.(MeteredQuota); ok {
 		return q.Tokens()
 	}
 	return -1

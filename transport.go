@@ -140,7 +140,7 @@ func (t *Transport) RoundTrip(req *http.Request) (resp *http.Response, err error
 		// 4. Classify: what does the outcome mean? The limiter and the quota hear of
 		// it. (decide.go)
 		v := r.classify(&o)
-		r.report(&o, v)
+		r.report(&o, v, &past)
 		if v.class == Success {
 			r.observe(&o, v, decision{})
 			return o.Response, nil
@@ -148,7 +148,7 @@ func (t *Transport) RoundTrip(req *http.Request) (resp *http.Response, err error
 		// 5. Decide whether a retry follows, and secure what it needs. (decide.go)
 		d := r.decide(&p, &o, v, &past)
 		if d.reason == 0 {
-			d = r.secure(&p, &o, v, d)
+			d = r.secure(&p, &o, v, d, &past)
 		}
 		// 6. Observe. (event.go)
 		r.observe(&o, v, d)

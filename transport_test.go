@@ -809,7 +809,7 @@ func TestSkewIsMeasuredAndSignedFor(t *testing.T) {
 
 func TestCloneIsFresh(t *testing.T) {
 	s := Adaptive()
-	require.True(t, s.take(100))
+	require.True(t, s.Quota.(*Bucket).take(100))
 	c := s.Clone()
 	require.Equal(t, 500, c.tokens())
 	require.NotSame(t, s.Limiter, c.Limiter)

@@ -108,11 +108,11 @@ func strategyOf(p quotaParams) (*retrip.Strategy, *retrip.Bucket) {
 // on top of what a retry gets back.
 type oneMore struct{ *retrip.Bucket }
 
-func (q oneMore) Give(n int) {
-	if n > 1 {
-		n++
+func (q oneMore) Answered(class retrip.Class, cost int) {
+	if cost > 0 {
+		cost++
 	}
-	q.Bucket.Give(n)
+	q.Bucket.Answered(class, cost)
 }
 
 type quotaAttempt struct {
@@ -181,7 +181,7 @@ func TestVectorsQuota(t *testing.T) {
 			t.Run(sc.ID+" "+name, func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					if sc.StartQuota != nil {
-						bucket.Take(bucket.Tokens() - *sc.StartQuota)
+						bucket.Take(t.Context(), retrip.Failure{Cost: bucket.Tokens() - *sc.StartQuota})
 					}
 					for _, attempts := range sc.Ops {
 						playQuota(t, s, bucket, attempts, sc.LongPolling)

@@ -29,12 +29,14 @@ func BenchmarkBudget(b *testing.B) {
 	})
 	limiter := rate.NewLimiter(1<<40, 1<<30) // never empty; rate.Inf would be no limiter at all
 	adaptive := retry.NewAdaptiveMode()
-	success := func() bool { bucket.Give(1); return true }
+	success := func() bool { bucket.Answered(retrip.Success, 0); return true }
 	retried := func() bool {
-		if !bucket.Take(5) {
+		failure := retrip.Failure{Class: retrip.Transient, Cost: 5}
+		bucket.Failed(failure)
+		if !bucket.Take(ctx, failure) {
 			return false
 		}
-		bucket.Give(5)
+		bucket.Answered(retrip.Success, 5)
 		return true
 	}
 	for _, budget := range []struct {

@@ -1,0 +1,150 @@
+package retrip_test
+
+import (
+	"context"
+	"crypto/x509"
+	"net/http"
+	"syscall"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/retrip-go/retrip"
+)
+
+// A listeningQuota notes what it hears, and allows some retries.
+type listeningQuota struct {
+	allow int
+	heard []any
+}
+
+type (
+	answered struct {
+		class retrip.Class
+		cost  int
+	}
+	asked    retrip.Failure
+	returned int
+)
+
+func (q *listeningQuota) Answered(class retrip.Class, cost int) {
+	q.heard = append(q.heard, answered{class, cost})
+}
+func (q *listeningQuota) Failed(f retrip.Failure) { q.heard = append(q.heard, f) }
+func (q *listeningQuota) Return(cost int)         { q.heard = append(q.heard, returned(cost)) }
+func (q *listeningQuota) Take(_ context.Context, f retrip.Failure) bool {
+	q.heard = append(q.heard, asked(f))
+	q.allow--
+	return q.allow >= 0
+}
+
+// A quota hears of each attempt once, and is asked last.
+func TestQuotaHearsOfEachAttempt(t *testing.T) {
+	type play = func(*http.Request) (*http.Response, error)
+	answers := func(status int, header ...string) play {
+		return func(req *http.Request) (*http.Response, error) {
+			resp := answerWith(req, status, "")
+			if len(header) == 2 {
+				resp.Header.Set(header[0], header[1])
+			}
+			return resp, nil
+		}
+	}
+	fails := func(err error) play { return func(*http.Request) (*http.Response, error) { return nil, err } }
+	failure := func(attempt int, class retrip.Class, change ...func(*retrip.Failure)) retrip.Failure {
+		f := retrip.Failure{Class: class, Attempt: attempt, MaxAttempts: 3, Cost: 5}
+		for _, change := range change {
+			change(&f)
+		}
+		return f
+	}
+	hinted := func(f *retrip.Failure) { f.Hinted = 1 }
+	timeout := func(f *retrip.Failure) { f.Timeout = true }
+	asks := func(f retrip.Failure) []any { return []any{f, asked(f)} }
+	rows := map[string]struct {
+		method string
+		allow  int
+		plays  []play
+		want   [][]any
+	}{
+		"success": {"GET", 9, []play{answers(200)}, [][]any{{answered{retrip.Success, 0}}}},
+		"an answer that is none of the server's fault": {"GET", 9, []play{answers(404)}, [][]any{{answered{retrip.Permanent, 0}}}},
+		"no answer, for good":                          {"GET", 9, []play{fails(x509.UnknownAuthorityError{})}, nil},
+		"recovers":                                     {"GET", 9, []play{answers(503), answers(200)}, [][]any{asks(failure(1, retrip.Transient)), {answered{retrip.Success, 5}}}},
+		"refused":                                      {"GET", 0, []play{answers(503)}, [][]any{asks(failure(1, retrip.Transient))}},
+		"not idempotent":                               {"POST", 9, []play{answers(503)}, [][]any{{failure(1, retrip.Transient)}}},
+		"a wait over the cap":                          {"GET", 9, []play{answers(429, "Retry-After", "99")}, [][]any{{failure(1, retrip.Throttled)}}},
+		"all attempts": {"GET", 9, []play{answers(429, "Retry-After", "1"), fails(syscall.ETIMEDOUT), answers(503)}, [][]any{
+			asks(failure(1, retrip.Throttled, hinted)), asks(failure(2, retrip.Transient, hinted, timeout)), {failure(3, retrip.Transient, hinted)},
+		}},
+	}
+	for name, row := range rows {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				quota := &listeningQuota{allow: row.allow}
+				s := retrip.Standard()
+				s.Quota = quota
+				sent := 0
+				transport := &retrip.Transport{Strategy: s, Base: roundTrip(func(req *http.Request) (*http.Response, error) {
+					sent++
+					return row.plays[sent-1](req)
+				})}
+				req, err := http.NewRequestWithContext(t.Context(), row.method, "http://example.com/", nil)
+				require.NoError(t, err)
+				resp, err := transport.RoundTrip(req)
+				if err == nil {
+					require.NoError(t, resp.Body.Close())
+				}
+				var want []any
+				for _, heard := range row.want {
+					want = append(want, heard...)
+				}
+				require.Equal(t, want, withoutTimes(quota.heard))
+			})
+		})
+	}
+}
+
+// withoutTimes takes away when the attempts were.
+func withoutTimes(heard []any) []any {
+	for i := range heard {
+		switch f := heard[i].(type) {
+		case retrip.Failure:
+			f.Sent, f.Done = time.Time{}, time.Time{}
+			heard[i] = f
+		case asked:
+			f.Sent, f.Done = time.Time{}, time.Time{}
+			heard[i] = f
+		}
+	}
+	return heard
+}
+
+// A cancelled attempt is neither success nor failure, and a retry that is
+// cancelled while it waits returns what it took.
+func TestQuotaAndCancels(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		quota := &listeningQuota{allow: 9}
+		s := retrip.Standard()
+		s.Quota, s.Backoff = quota, retrip.Constant{Wait: time.Minute}
+		transport := &retrip.Transport{Strategy: s, Base: roundTrip(func(req *http.Request) (*http.Response, error) {
+			if req.Method == "HEAD" {
+				<-req.Context().Done()
+				return nil, req.Context().Err()
+			}
+			return answerWith(req, 503, ""), nil
+		})}
+		for _, method := range []string{"HEAD", "GET"} {
+			ctx, cancel := context.WithCancel(t.Context())
+			time.AfterFunc(time.Second, cancel)
+			req, err := http.NewRequestWithContext(ctx, method, "http://example.com/", nil)
+			require.NoError(t, err)
+			_, err = transport.RoundTrip(req)
+			require.ErrorIs(t, err, context.Canceled)
+		}
+		f := retrip.Failure{Class: retrip.Transient, Attempt: 1, MaxAttempts: 3, Cost: 5}
+		require.Equal(t, []any{f, asked(f), returned(5)}, withoutTimes(quota.heard))
+	})
+}
