@@ -145,4 +145,144 @@ var answers = []mutant{
 		file: "decide.go", old: `if v.byCode { return o.Code } return ""`, new: `return o.Code`,
 		tests: `TestCodeOutsideTheListsIsNotRepeated`,
 	},
+	{
+		name: "The response is closed while its retry waits",
+		file: "transport.go", old: `p.answer = keep(o.take())`, new: `p.answer = keep(o.take()); p.answer.letGo(r.req)`,
+		tests: `TestAnswerIsKept`,
+	},
+	{
+		name: "The response is closed before the limiter admits its retry",
+		file: "transport.go", old: `refused := r.admit(&p, &o)`, new: `p.answer.letGo(r.req); refused := r.admit(&p, &o)`,
+		tests: `TestAnswerIsKeptUntilTheLimiter`,
+	},
+	{
+		name: "The response is closed before the body of its retry is opened",
+		file: "attempt.go", old: `out, refused := r.outgoing(p, o, last)`, new: `p.answer.letGo(r.req); out, refused := r.outgoing(p, o, last)`,
+		tests: `TestAnswerIsKeptUntilTheFile`,
+	},
+	{
+		name: "A retry that is refused at the last moment loses the response",
+		file: "finish.go", old: `if reason == Cancelled || reason == PrepareFailed {`, new: `{`,
+		tests: `TestAnswerIsKept`,
+	},
+	{
+		name: "A caller that cancels the wait gets the response",
+		file: "finish.go", old: `if reason == Cancelled || reason == PrepareFailed {`, new: `if reason == PrepareFailed {`,
+		tests: `TestCancelDuringWait`,
+	},
+	{
+		name: "A Prepare that fails for a retry is hidden by the response",
+		file: "finish.go", old: `if reason == Cancelled || reason == PrepareFailed {`, new: `if reason == Cancelled {`,
+		tests: `TestPrepareFailure`,
+	},
+	{
+		name: "The response stays open when the wait for its retry is cancelled",
+		file: "finish.go", old: `p.answer.letGo(r.req) resp = nil`, new: `p.answer, resp = kept{}, nil`,
+		tests: `TestCancelDuringWait`,
+	},
+	{
+		name: "A response stays open although its retry is sent",
+		file: "attempt.go", old: `if p.answer.resp != nil { p.answer.letGo(r.req) }`, new: ``,
+		tests: `TestRetriesUntilSuccess|TestDiscard|TestErrorPagesKeepTheConnection`,
+	},
+	{
+		name: "A panic while a retry waits leaves the response open",
+		file: "finish.go", old: `[...]*http.Response{o.Response, p.answer.resp}`, new: `[...]*http.Response{o.Response}`,
+		tests: `TestPanicsLeaveNothingBehind|TestPanicsOfTheUsersFunctions`,
+	},
+	{
+		name: "The response that the caller gets is closed",
+		file: "finish.go", old: `resp != nil && resp != returned &&`, new: `resp != nil &&`,
+		tests: `TestLastResponseIsTheCallers|TestRetriesUntilSuccess`,
+	},
+	{
+		name: "A backoff counts from the end of the first attempt",
+		file: "attempt.go", old: `o.Response, o.Err, o.Code, o.Body, o.Done = nil, nil, "", nil, time.Time{}`,
+		new:   `o.Response, o.Err, o.Code, o.Body = nil, nil, "", nil; _ = time.Time{}`,
+		tests: `TestRetriesUntilSuccess|TestFixedInterval|TestCustomBackoff`,
+	},
+	{
+		name: "An error code of one attempt counts for the next",
+		file: "attempt.go", old: `o.Response, o.Err, o.Code, o.Body, o.Done = nil, nil, "", nil, time.Time{}`,
+		new:   `o.Response, o.Err, o.Body, o.Done = nil, nil, nil, time.Time{}`,
+		tests: `TestOutcomesAreApart`,
+	},
+	{
+		name: "A body of one attempt counts for the next",
+		file: "attempt.go", old: `o.Response, o.Err, o.Code, o.Body, o.Done = nil, nil, "", nil, time.Time{}`,
+		new:   `o.Response, o.Err, o.Code, o.Done = nil, nil, "", time.Time{}`,
+		tests: `TestOutcomesAreApart`,
+	},
+	{
+		name: "An error of one attempt stays until the next is sent",
+		file: "attempt.go", old: `o.Response, o.Err, o.Code, o.Body, o.Done = nil, nil, "", nil, time.Time{}`,
+		new:        `o.Response, o.Code, o.Body, o.Done = nil, "", nil, time.Time{}`,
+		tests:      `TestOutcomesAreApart`,
+		equivalent: "send writes it, and nothing reads it before",
+	},
+	{
+		name: "An event tells the limiter's wait of the attempt before",
+		file: "attempt.go", old: `o.Sent, o.limiterWait = time.Now(), 0`, new: `o.Sent = time.Now()`,
+		tests: `TestAttemptsAreTimedApart`,
+	},
+	{
+		name: "All attempts are told as sent when the first was",
+		file: "attempt.go", old: `o.Sent, o.limiterWait = time.Now(), 0`, new: `o.limiterWait = 0; if r.begun.IsZero() { o.Sent = time.Now() }`,
+		tests: `TestAttemptsAreTimedApart`,
+	},
+	{
+		name: "An error does not tell how the caller's context ended",
+		file: "finish.go", old: `case !r.tellsEnd(err):`, new: `case false:`,
+		tests: `TestErrorAfterTheContextEndedTellsHow`,
+	},
+	{
+		name: "A first error is returned as it is, although the caller's context ended and it does not say so",
+		file: "finish.go", old: `|| during) && r.tellsEnd(o.Err):`, new: `|| during):`,
+		tests: `TestErrorAfterTheContextEndedTellsHow|TestCancelledUploadTellsWhy`,
+	},
+	{
+		name: "An error that only wraps the caller's deadline is taken for a timeout",
+		file: "finish.go", old: `(!errors.Is(end, context.DeadlineExceeded) || ok && timeout.Timeout())`, new: `(true || ok && timeout.Timeout())`,
+		tests: `TestErrorAfterTheContextEndedTellsHow`,
+	},
+	{
+		name: "An error that does not tell the context's cause is taken to tell it",
+		file: "finish.go", old: `errors.Is(err, end) && errors.Is(err, context.Cause(r.ctx)) &&`, new: `errors.Is(err, end) &&`,
+		tests: `TestErrorAfterTheContextEndedTellsHow`,
+	},
+	{
+		name: "An error that tells only the context's cause is taken to tell its end",
+		file: "finish.go", old: `errors.Is(err, end) && errors.Is(err, context.Cause(r.ctx)) &&`, new: `errors.Is(err, context.Cause(r.ctx)) &&`,
+		tests: `TestErrorAfterTheContextEndedTellsHow`,
+	},
+	{
+		name: "A wait that would outlive the deadline is no context.DeadlineExceeded",
+		file: "finish.go", old: `if reason == WaitOverDeadline {`, new: `if false {`,
+		tests: `TestFailingFastForADeadlineIsATimeout`,
+	},
+	{
+		name: "A wait that would outlive the deadline is no timeout",
+		file: "errors.go", old: `if errors.Is(e.ctxErr, context.DeadlineExceeded) { return true }`, new: ``,
+		tests: `TestFailingFastForADeadlineIsATimeout`,
+	},
+	{
+		name: "An error does not tell why the body can't be sent again",
+		file: "finish.go", old: `fmt.Errorf("%w; %w", o.Err, d.obstacle)`, new: `o.Err`,
+		tests: `TestBodyBeyondTheBufferIsSentOnce|TestGetBodyThatFails|TestFileThatChanged`,
+	},
+	{
+		name: "An error of an attempt that was cancelled does not tell what failed before",
+		file: "finish.go", old: `case during && o.Number > 1:`, new: `case false:`,
+		tests: `TestErrorsTellWhatFailedBefore`,
+	},
+	{
+		name: "An error of a request that was cancelled after a failure does not tell the failure",
+		file: "finish.go", old: `o.Err, failure{err: o.Err})`, new: `o.Err, failure{})`,
+		tests: `TestErrorsTellWhatFailedBefore|TestAnswerOfACancelledRequest|TestCancelInObserve`,
+	},
+	{
+		name: "The last failure is not found in an error",
+		file: "errors.go", old: `[...]error{e.Err, e.ctxErr, e.Last}`, new: `[...]error{e.Err, e.ctxErr}`,
+		tests: `TestCancelDuringWait`,
+	},
 }

@@ -133,4 +133,30 @@ var attempts = []mutant{
 		file: "transport.go", old: `case req.URL == nil:`, new: `case req.URL == nil && false:`,
 		tests: `TestRequestsThatMakeNoSense`,
 	},
+	{
+		name: "The end of a request ends the body of its response",
+		file: "attempt.go", old: `p.limit = nil o.Response, o.Err = limit.settle(`, new: `o.Response, o.Err = limit.settle(`,
+		tests: `TestAttemptTimeoutLeavesTheBodyAlone|TestAttemptTimeoutEndsAtTheHeaders`,
+	},
+	{
+		name: "An attempt that is not sent is stopped twice",
+		file: "finish.go", old: `p.limit.stop() p.limit = nil`, new: `p.limit.stop()`,
+		tests:      `TestContextOfAnAttemptThatIsNotSentEnds`,
+		equivalent: "a second stop finds the timer stopped and the context ended",
+	},
+	{
+		name: "A copy of a retry has no mark",
+		file: "attempt.go", old: `again.Proto = retriedProto`, new: ``,
+		tests: `TestStackedTransportsAddAcrossLayers`,
+	},
+	{
+		name: "The mark of a copy is not looked at",
+		file: "context.go", old: `(isCopyOfRetry(req) || m.host`, new: `(m.host`,
+		tests: `TestStackedTransportsAddAcrossLayers`,
+	},
+	{
+		name: "Every request over HTTP/1.1 has the mark of a copy",
+		file: "context.go", old: `strings.Clone("HTTP/1.1")`, new: `"HTTP/1.1"`,
+		tests: `TestStackedTransportsRetryATokenFetch`,
+	},
 }

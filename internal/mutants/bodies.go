@@ -167,4 +167,69 @@ var bodies = []mutant{
 		file: "internal/replay/prepare.go", old: `must be able to see Close(b.held)`, new: "must be able to see\n_ = b.held",
 		tests: `TestPrepareThatTakesTheBodyAway`,
 	},
+	{
+		name: "A body of a request is cut off when its retry is decided, not when it is sent",
+		file: "transport.go", old: `past.add(&o, v, d)`, new: `p.body.Fence(); past.add(&o, v, d)`,
+		tests: `TestRefusedRetryLeavesTheUploadAlone`,
+	},
+	{
+		name: "A retry is sent while the attempt before reads on",
+		file: "attempt.go", old: `p.body.Fence() // the attempt before`, new: `// the attempt before`,
+		tests: `TestFenceKeepsAnOldAttemptOut`,
+	},
+	{
+		name: "A reader of an attempt that is over gets bytes",
+		file: "internal/replay/reader.go", old: `case r.attempt != s.attempt:`, new: `case false:`,
+		tests: `TestFenceKeepsAnOldAttemptOut`,
+	},
+	{
+		name: "Copies of a body that is not sent stay readable",
+		file: "internal/replay/replay.go", old: `b.Fence() // with all copies`, new: `// with all copies`,
+		tests: `TestPrepareThatReadsABodyAndForgetsACopy|TestPrepareThatFailsAfterReplacingABody|TestPrepareAndTheBody`,
+	},
+	{
+		name: "A body that the base has closed is closed again",
+		file: "attempt.go", old: `p.body.Sent()`, new: ``,
+		tests: `TestRequestBodyIsClosedOnce|TestEveryExitClosesTheBody`,
+	},
+	{
+		name: "A body of Prepare's making that failed counts as sound",
+		file: "internal/replay/state.go", old: `return Failed }`, new: `return Fine }`,
+		tests: `TestErrorOfABodyProvesNothing`,
+	},
+	{
+		name: "A body that can't be watched counts as sound",
+		file: "internal/replay/state.go", old: `return Unknown`, new: `return Fine`,
+		tests: `TestDialErrorOfTheBody`,
+	},
+	{
+		name: "A stream that failed counts as sound",
+		file: "internal/replay/state.go", old: `return r.shared.source.check() == ErrFailed`, new: `return false`,
+		tests: `TestErrorOfABodyProvesNothing|TestErrorOfTheCallersBodyIsReturnedAsItIs`,
+	},
+	{
+		name: "A file that failed counts as sound",
+		file: "internal/replay/file.go", old: `f.failed = true`, new: ``,
+		tests: `TestErrorOfAFileProvesNothing`,
+	},
+	{
+		name: "A copy of a body of Prepare's making that failed counts as sound",
+		file: "internal/replay/state.go", old: `return &watchedBody{another, b.broken}, nil`, new: `return another, nil`,
+		tests: `TestErrorOfACopyProvesNothing`,
+	},
+	{
+		name: "A reopened body is not watched, so that a failed dial proves nothing",
+		file: "internal/replay/getbody.go", old: `return watch(body), nil`, new: `return body, nil`,
+		tests: `TestFailedDialIsProofAfterGetBody`,
+	},
+	{
+		name: "A failed body counts as sound if its error looks like a failed dial, and one that can't be watched, too",
+		file: "safety.go", old: `case o.body != replay.Fine:`, new: `case o.body == replay.Failed:`,
+		tests: `TestDialErrorOfTheBody`,
+	},
+	{
+		name: "An error of the caller's own body is wrapped",
+		file: "finish.go", old: `|| o.body == replay.Failed ||`, new: `||`,
+		tests: `TestErrorOfTheCallersBodyIsReturnedAsItIs`,
+	},
 }

@@ -57,6 +57,16 @@ var quotas = []mutant{
 		file: "strategy.go", old: `return s.Limiter == nil || s.Limiter.asNew()`, new: `return true`,
 		tests: `TestThrottledHostIsNotForgotten`,
 	},
+	{
+		name: "The tokens of a retry that was not sent come back twice",
+		file: "finish.go", old: `r.policy.give(p.cost) p.cost = 0`, new: `r.policy.give(p.cost)`,
+		tests: `TestCancelDuringWait|TestTokens`,
+	},
+	{
+		name: "The event of a cancelled wait tells the tokens before they come back",
+		file: "finish.go", old: `r.giveBack(p) d := decision{reason: reason}`, new: `defer r.giveBack(p); d := decision{reason: reason}`,
+		tests: `TestFinalEventOfACancelledWait`,
+	},
 }
 
 // keys are faults in what state is kept for whom.

@@ -175,12 +175,12 @@ var limiter = []mutant{
 	{
 		name: "What was sent before the first throttle is forgotten",
 		file: "adaptive.go", old: `l.more.Add(1)`, new: ``,
-		tests: `TestQueueIsFirstComeFirstServed`,
+		tests: `TestLimiterMakesUpForWhatItPutOff`,
 	},
 	{
 		name: "An update before the first throttle is put off and not made up for",
 		file: "adaptive.go", old: `pending > l.now {`, new: `pending > l.now && false {`,
-		tests: `TestVectorsAdaptive|TestLimiterMakesUpForWhatItPutOff`,
+		tests: `TestLimiterMakesUpForWhatItPutOff`,
 	},
 	{
 		name: "A newcomer overtakes the queue",
@@ -303,5 +303,36 @@ var limiter = []mutant{
 		name: "The limiter does not hear of successes",
 		file: "decide.go", old: `if r.limiter != nil { r.limiter.update(`, new: `if r.limiter != nil && v.class != Success { r.limiter.update(`,
 		tests: `TestAdaptiveHearsEveryAttempt|TestQueueIsFirstComeFirstServed`,
+	},
+	{
+		name: "First attempts are served before retries",
+		file: "adaptive.go", old: `if l.retries.head != nil { return l.retries.head } return l.firsts.head`,
+		new:   `if l.firsts.head != nil { return l.firsts.head }; return l.retries.head`,
+		tests: `TestLimiterServesRetriesFirst`,
+	},
+	{
+		name: "A retry queues with the first attempts",
+		file: "attempt.go", old: `r.limiter.admit(joined, o.Number > 0)`, new: `r.limiter.admit(joined, false)`,
+		tests: `TestLimiterServesRetriesFirst`,
+	},
+	{
+		name: "A retry gives up for first attempts that it would overtake",
+		file: "adaptive.go", old: `return l.queued(true)`, new: `return l.queued(false)`,
+		tests: `TestRetryExpectsOnlyRetriesAhead`,
+	},
+	{
+		name: "A first attempt does not expect the retries that are served before it",
+		file: "adaptive.go", old: `ahead += l.firsts.length`, new: `ahead = l.firsts.length`,
+		tests: `TestFirstAttemptExpectsRetriesAhead`,
+	},
+	{
+		name: "A permit that was not used comes back twice",
+		file: "finish.go", old: `r.limiter.giveBack() p.admitted = false`, new: `r.limiter.giveBack()`,
+		tests: `TestPermitComesBackOnce`,
+	},
+	{
+		name: "An attempt that is sent gives its permit back",
+		file: "attempt.go", old: `o.cost, p.cost, p.admitted = p.cost, 0, false`, new: `o.cost, p.cost = p.cost, 0`,
+		tests: `TestQueueIsFirstComeFirstServed|TestPermitsComeBack`,
 	},
 }
