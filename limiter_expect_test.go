@@ -61,7 +61,14 @@ func TestRetryExpectsOnlyRetriesAhead(t *testing.T) {
 		h.answer = answers(429, "", "")
 		_, err := h.get(retrip.WithMaxAttempts(t.Context(), 1))
 		require.NoError(t, err)
-		h.answer = answers(200, "", "")
+		h.answer = func(req *http.Request) (*http.Response, error) {
+			if first, _ := req.Context().Value(ownKey{}).(*bool); first != nil && *first {
+				*first = false
+				time.Sleep(time.Second) // until the others are in the queue
+				return answerWith(req, 503, ""), nil
+			}
+			return answerWith(req, 200, ""), nil
+		}
 		var all sync.WaitGroup
 		all.Go(func() {
 			first := true
@@ -71,14 +78,6 @@ func TestRetryExpectsOnlyRetriesAhead(t *testing.T) {
 			assert.Equal(t, 200, status)
 			assert.False(t, first)
 		})
-		h.answer = func(req *http.Request) (*http.Response, error) {
-			if first, _ := req.Context().Value(ownKey{}).(*bool); first != nil && *first {
-				*first = false
-				time.Sleep(time.Second) // until the others are in the queue
-				return answerWith(req, 503, ""), nil
-			}
-			return answerWith(req, 200, ""), nil
-		}
 		time.Sleep(2500 * time.Millisecond) // until it is sent
 		for range 5 {
 			all.Go(func() {
