@@ -189,3 +189,114 @@ func TestFailedDialIsProofAfterGetBody(t *testing.T) {
 	require.Equal(t, 200, resp.StatusCode)
 	require.Empty(t, *base)
 }
+
+// A Prepare that opens copies of the body and then fails or panics leaves the
+// caller's body closed.
+func TestPrepareThatEndsWithACopyOpen(t *testing.T) {
+	for name, end := range map[string]func(*http.Request, io.Reader) error{
+		"panics": func(*http.Request, io.Reader) error { panic("no key") },
+		"fails": func(req *http.Request, another io.Reader) error {
+			req.Body = io.NopCloser(another)
+			return errors.New("no key")
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				closed := false
+				body := closing{strings.NewReader("order"), func() { closed = true }}
+				transport := &retrip.Transport{
+					Base: roundTrip(func(*http.Request) (*http.Response, error) { panic("sent") }),
+					Prepare: func(req *http.Request, _ retrip.PrepareInfo) error {
+						another, err := req.GetBody()
+						require.NoError(t, err)
+						_, err = another.Read(make([]byte, 1))
+						require.NoError(t, err)
+						return end(req, another)
+					},
+				}
+				req, err := http.NewRequestWithContext(t.Context(), "PUT", "http://example.com/", body)
+				require.NoError(t, err)
+				func() {
+					defer func() {
+						if value := recover(); value != nil {
+							require.Equal(t, "no key", value)
+						}
+					}()
+					_, err = transport.RoundTrip(req)
+					require.ErrorIs(t, err, retrip.ErrPrepareFailed)
+				}()
+				synctest.Wait()
+				require.True(t, closed)
+			})
+		})
+	}
+}
+
+// A closing body calls a function when it is closed.
+type closing struct {
+	io.Reader
+	close func()
+}
+
+func (c closing) Close() error { c.close(); return nil }
+
+// The tokens of a retry that is called off come back once, before the event
+// tells of it.
+func TestCancelledWaitReturnsItsTokensOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		s := retrip.Standard()
+		s.Backoff = retrip.Constant{Wait: time.Second}
+		bucket := s.Quota.(*retrip.Bucket)
+		require.True(t, bucket.Take(100)) // other requests' retries
+		ctx, trace := retrip.WithTrace(ctx)
+		time.AfterFunc(time.Second/2, cancel)
+		req, err := http.NewRequestWithContext(ctx, "GET", "http://example.com/", nil)
+		require.NoError(t, err)
+		_, err = (&retrip.Transport{Strategy: s, Base: &play{answers(503, "", "")}}).RoundTrip(req)
+		require.ErrorIs(t, err, retrip.ErrCancelled)
+		require.Equal(t, 400, bucket.Tokens())
+		events := trace.Requests()[0]
+		require.Len(t, events, 2)
+		require.Equal(t, []int{400, 395}, []int{events[0].TokensBefore, events[0].Tokens})
+		require.Equal(t, []int{395, 400}, []int{events[1].TokensBefore, events[1].Tokens})
+	})
+}
+
+// The caller may give up when it is clear already that no retry follows: while
+// a long poll waits before it returns, or in Observe. The error tells that, too.
+func TestErrorTellsTheEndOfTheContextAfterTheDecision(t *testing.T) {
+	failure := errors.New("connection lost")
+	var cancel context.CancelFunc
+	poll := retrip.Standard()
+	poll.Quota, poll.Backoff = retrip.NewBucket(0), retrip.Constant{Wait: time.Second}
+	poll.LongPoll = func(*http.Request) bool {
+		time.AfterFunc(time.Second/2, cancel)
+		return true
+	}
+	for reason, transport := range map[error]*retrip.Transport{
+		retrip.ErrQuotaExhausted: {Strategy: poll, Base: &play{errs(failure)}},
+		retrip.ErrAttemptsExhausted: {
+			Strategy: immediately(), Base: &play{errs(failure), errs(failure), errs(failure)},
+			Observe: func(e retrip.Event) {
+				if e.Final {
+					cancel()
+				}
+			},
+		},
+	} {
+		t.Run(reason.Error(), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var ctx context.Context
+				ctx, cancel = context.WithCancel(t.Context())
+				req, err := http.NewRequestWithContext(ctx, "GET", "http://example.com/", nil)
+				require.NoError(t, err)
+				_, err = transport.RoundTrip(req)
+				require.ErrorIs(t, err, reason)
+				require.ErrorIs(t, err, failure)
+				require.ErrorIs(t, err, context.Canceled)
+			})
+		})
+	}
+}

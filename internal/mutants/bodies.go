@@ -185,7 +185,7 @@ var bodies = []mutant{
 	{
 		name: "Copies of a body that is not sent stay readable",
 		file: "internal/replay/replay.go", old: `b.Fence() // with all copies`, new: `// with all copies`,
-		tests: `TestPrepareThatReadsABodyAndForgetsACopy|TestPrepareThatFailsAfterReplacingABody|TestPrepareAndTheBody`,
+		tests: `TestPrepareThatEndsWithACopyOpen`,
 	},
 	{
 		name: "A body that the base has closed is closed again",

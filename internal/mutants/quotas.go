@@ -60,12 +60,12 @@ var quotas = []mutant{
 	{
 		name: "The tokens of a retry that was not sent come back twice",
 		file: "finish.go", old: `r.policy.give(p.cost) p.cost = 0`, new: `r.policy.give(p.cost)`,
-		tests: `TestCancelDuringWait|TestTokens`,
+		tests: `TestCancelledWaitReturnsItsTokensOnce`,
 	},
 	{
 		name: "The event of a cancelled wait tells the tokens before they come back",
 		file: "finish.go", old: `r.giveBack(p) d := decision{reason: reason}`, new: `defer r.giveBack(p); d := decision{reason: reason}`,
-		tests: `TestFinalEventOfACancelledWait`,
+		tests: `TestCancelledWaitReturnsItsTokensOnce`,
 	},
 }
 
