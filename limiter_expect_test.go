@@ -193,3 +193,22 @@ func TestPermitComesBackOnce(t *testing.T) {
 		require.InDelta(t, before.Tokens, h.patient.Limiter.State().Tokens, 1e-9)
 	})
 }
+
+// The event of a request that the limiter refuses tells the wait that was too
+// long.
+func TestRefusalTellsTheWait(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newThrottledHost()
+		h.hasty.MaxLimiterWait = time.Second
+		h.answer = answers(429, "", "")
+		_, err := h.get(retrip.WithMaxAttempts(t.Context(), 1))
+		require.NoError(t, err)
+		ctx, trace := retrip.WithTrace(retrip.WithStrategy(t.Context(), h.hasty))
+		_, err = h.get(ctx)
+		require.ErrorIs(t, err, retrip.ErrWaitOverCap)
+		events := trace.Requests()[0]
+		require.Len(t, events, 1)
+		require.Equal(t, 2*time.Second, events[0].Wait)
+		require.Equal(t, "limiter", events[0].WaitFrom)
+	})
+}

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -300,3 +301,51 @@ func TestErrorTellsTheEndOfTheContextAfterTheDecision(t *testing.T) {
 		})
 	}
 }
+
+// A body that is sent only once is not kept, however much could be. Without
+// Prepare, the base gets the caller's own body.
+func TestBodyOfASingleAttemptIsNotKept(t *testing.T) {
+	const size = 32 << 20
+	var got io.ReadCloser
+	base := roundTrip(func(req *http.Request) (*http.Response, error) {
+		got = req.Body
+		n, err := io.CopyBuffer(struct{ io.Writer }{io.Discard}, struct{ io.Reader }{req.Body}, make([]byte, 32<<10))
+		require.NoError(t, err)
+		require.EqualValues(t, size, n)
+		return answerWith(req, 503, ""), req.Body.Close()
+	})
+	for name, prepare := range map[string]func(*http.Request, retrip.PrepareInfo) error{
+		"alone":        nil,
+		"with Prepare": func(*http.Request, retrip.PrepareInfo) error { return nil },
+	} {
+		t.Run(name, func(t *testing.T) {
+			transport := &retrip.Transport{Base: base, ReplayBuffer: 2 * size, Prepare: prepare}
+			ctx := retrip.WithMaxAttempts(t.Context(), 1)
+			body := &zeros{left: size}
+			req, err := http.NewRequestWithContext(ctx, "PUT", "http://example.com/", body)
+			require.NoError(t, err)
+			var before, after runtime.MemStats
+			runtime.ReadMemStats(&before)
+			resp, err := transport.RoundTrip(req)
+			runtime.ReadMemStats(&after)
+			require.NoError(t, err)
+			require.NoError(t, resp.Body.Close())
+			require.Less(t, after.TotalAlloc-before.TotalAlloc, uint64(size/4))
+			require.Equal(t, prepare == nil, got == io.ReadCloser(body))
+		})
+	}
+}
+
+// A zeros body gives as many bytes as are left.
+type zeros struct{ left int }
+
+func (z *zeros) Read(p []byte) (int, error) {
+	if z.left == 0 {
+		return 0, io.EOF
+	}
+	n := min(len(p), z.left)
+	z.left -= n
+	return n, nil
+}
+
+func (z *zeros) Close() error { return nil }

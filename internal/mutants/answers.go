@@ -285,4 +285,14 @@ var answers = []mutant{
 		file: "errors.go", old: `[...]error{e.Err, e.ctxErr, e.Last}`, new: `[...]error{e.Err, e.ctxErr}`,
 		tests: `TestCancelDuringWait`,
 	},
+	{
+		name: "The event of a retry that is refused at the last moment tells no status",
+		file: "finish.go", old: `r.observeStop(o, d, resp, err)`, new: `r.observeStop(o, d, nil, err)`,
+		tests: `TestAnswerIsKept`,
+	},
+	{
+		name: "The event of an attempt that the limiter refuses does not tell the wait",
+		file: "finish.go", old: `d.wait, d.from = why.wait, "limiter"`, new: `_ = why.wait`,
+		tests: `TestRefusalTellsTheWait`,
+	},
 }

@@ -232,4 +232,14 @@ var bodies = []mutant{
 		file: "finish.go", old: `|| o.body == replay.Failed ||`, new: `||`,
 		tests: `TestErrorOfTheCallersBodyIsReturnedAsItIs`,
 	},
+	{
+		name: "A body that is sent once is kept for Prepare to its end",
+		file: "attempt.go", old: `if r.attempts == 1 {`, new: `if false {`,
+		tests: `TestBodyOfASingleAttemptIsNotKept`,
+	},
+	{
+		name: "A body that is sent once is kept",
+		file: "transport.go", old: `if r.attempts > 1 || t.Prepare != nil {`, new: `{`,
+		tests: `TestBodyOfASingleAttemptIsNotKept`,
+	},
 }

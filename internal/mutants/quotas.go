@@ -67,6 +67,11 @@ var quotas = []mutant{
 		file: "finish.go", old: `r.giveBack(p) d := decision{reason: reason}`, new: `defer r.giveBack(p); d := decision{reason: reason}`,
 		tests: `TestCancelledWaitReturnsItsTokensOnce`,
 	},
+	{
+		name: "A retry that is called off gives back nothing",
+		file: "decide.go", old: `p.cost = cost return d`, new: `return d`,
+		tests: `TestCancelledWaitReturnsItsTokensOnce`,
+	},
 }
 
 // keys are faults in what state is kept for whom.

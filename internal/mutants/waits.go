@@ -335,4 +335,19 @@ var limiter = []mutant{
 		file: "attempt.go", old: `o.cost, p.cost, p.admitted = p.cost, 0, false`, new: `o.cost, p.cost = p.cost, 0`,
 		tests: `TestQueueIsFirstComeFirstServed|TestPermitsComeBack`,
 	},
+	{
+		name: "An event does not tell the limiter's wait",
+		file: "attempt.go", old: `p.admitted, o.limiterWait = true, waited`, new: `p.admitted = true; _ = waited`,
+		tests: `TestQueueIsPartOfTheExpectedWait|TestAttemptsAreTimedApart`,
+	},
+	{
+		name: "A permit that was waited for is not given back",
+		file: "attempt.go", old: `p.admitted, o.limiterWait = true, waited`, new: `o.limiterWait = waited`,
+		tests: `TestPermitThatComesBackEndsAWait`,
+	},
+	{
+		name: "A permit that was to be had at once is not given back",
+		file: "attempt.go", old: `p.admitted = admitted`, new: `_ = admitted`,
+		tests: `TestPermitsComeBack`,
+	},
 }
