@@ -79,7 +79,7 @@ var classes = []mutant{
 	},
 	{
 		name: "TLS to a server that speaks none is tried again",
-		file: "hopeless.go", old: `case errors.As(err, &notTLS):`, new: `case errors.As(err, &notTLS) && false:`,
+		file: "hopeless.go", old: `case errors.As(err, &notTLS), errors.Is(`, new: `case errors.As(err, &notTLS) && false, errors.Is(`,
 		tests: `TestErrors|TestHopelessErrorsOfNetHTTP`,
 	},
 	{
@@ -104,27 +104,27 @@ var classes = []mutant{
 	},
 	{
 		name: "A time stamp refused by a clock that is behind is not retried",
-		file: "skew.go", old: `(measured - signed).Abs() > skewThreshold`, new: `measured-signed > skewThreshold`,
+		file: "hosts.go", old: `(measured - signed).Abs() > skewThreshold`, new: `measured-signed > skewThreshold`,
 		tests: `TestVectorsClockSkewDecisions`,
 	},
 	{
 		name: "A skew of exactly four minutes is believed",
-		file: "skew.go", old: `(measured - signed).Abs() > skewThreshold`, new: `(measured - signed).Abs() >= skewThreshold`,
+		file: "hosts.go", old: `(measured - signed).Abs() > skewThreshold`, new: `(measured - signed).Abs() >= skewThreshold`,
 		tests: `TestVectorsClockSkewDecisions`,
 	},
 	{
 		name: "A Date without TLS sets the clock",
-		file: "skew.go", old: `a.Response.TLS == nil ||`, new: ``,
+		file: "hosts.go", old: `a.Response.TLS == nil ||`, new: ``,
 		tests: `TestMeasureSkew`,
 	},
 	{
 		name: "The Date of a cached answer sets the clock",
-		file: "skew.go", old: `|| a.Response.Header.Get("Age") != ""`, new: ``,
+		file: "hosts.go", old: `|| a.Response.Header.Get("Age") != ""`, new: ``,
 		tests: `TestMeasureSkew`,
 	},
 	{
 		name: "The server's Date is compared with the time of sending",
-		file: "skew.go", old: `a.Sent.Add(trip / 2)`, new: `a.Sent.Add(0 * trip)`,
+		file: "hosts.go", old: `a.Sent.Add(trip / 2)`, new: `a.Sent.Add(0 * trip)`,
 		tests: `TestMeasureSkew`,
 	},
 }

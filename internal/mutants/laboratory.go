@@ -35,10 +35,11 @@ const (
 	survived
 	notApplied
 	notCompiled
-	misjudged // a row that is wrong about itself
+	misjudged   // a row that is wrong about itself
+	interrupted // by the user: nothing is known
 )
 
-var outcomeNames = [...]string{"killed", "killed (timeout)", "killed by suite", "equivalent", "SURVIVED", "DOES NOT APPLY", "DOES NOT COMPILE", "WRONG ROW"}
+var outcomeNames = [...]string{"killed", "killed (timeout)", "killed by suite", "equivalent", "SURVIVED", "DOES NOT APPLY", "DOES NOT COMPILE", "WRONG ROW", "interrupted"}
 
 func (o outcome) String() string { return outcomeNames[o] }
 func (o outcome) bad() bool      { return o >= survived }
@@ -100,8 +101,17 @@ func (l *laboratory) matches(tests string) bool {
 	return err == nil && tests != "" && slices.ContainsFunc(l.known, re.MatchString)
 }
 
-// test tests one mutant.
+// test tests one mutant. An interrupt ends what is under way, so that nothing
+// follows from how that ended.
 func (l *laboratory) test(ctx context.Context, files map[string]string, m mutant) result {
+	r := l.judge(ctx, files, m)
+	if ctx.Err() != nil {
+		return result{outcome: interrupted}
+	}
+	return r
+}
+
+func (l *laboratory) judge(ctx context.Context, files map[string]string, m mutant) result {
 	file, source, err := m.apply(files)
 	if err != nil {
 		return result{notApplied, err.Error()}

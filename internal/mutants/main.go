@@ -21,6 +21,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"os"
@@ -35,6 +36,8 @@ import (
 // workers is how many mutants are tested at a time: two keep a small machine
 // busy, and more would make tests with short deadlines fail for want of a core.
 const workers = 2
+
+var errInterrupted = errors.New("interrupted")
 
 func main() {
 	var (
@@ -90,6 +93,9 @@ func test(ctx context.Context, wanted *regexp.Regexp, s settings, listOnly bool)
 	}
 	defer os.RemoveAll(s.dir)
 	l, err := newLaboratory(ctx, s, chosen)
+	if ctx.Err() != nil {
+		return false, errInterrupted
+	}
 	if err != nil {
 		return false, err
 	}
@@ -110,6 +116,9 @@ func testAll(ctx context.Context, l *laboratory, files map[string]string, chosen
 			for m := range next {
 				start := time.Now()
 				r := l.test(ctx, files, m)
+				if r.outcome == interrupted {
+					continue
+				}
 				mu.Lock()
 				count[r.outcome]++
 				fmt.Printf("%-16s %5.1fs  %s%s\n", r.outcome, time.Since(start).Seconds(), m.name, indent(r.detail))
@@ -125,7 +134,7 @@ func testAll(ctx context.Context, l *laboratory, files map[string]string, chosen
 	close(next)
 	wg.Wait()
 	if ctx.Err() != nil {
-		return false, fmt.Errorf("interrupted")
+		return false, errInterrupted
 	}
 	fmt.Printf("\n%d mutants in %v:", len(chosen), time.Since(begun).Round(time.Second))
 	ok = true

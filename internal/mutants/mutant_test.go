@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"strings"
 	"testing"
 )
@@ -41,5 +42,16 @@ func TestRows(t *testing.T) {
 		if m.old == "" || m.old == m.new || m.tests == "" {
 			t.Errorf("%s: the row has no snippet, no change or no tests", m.name)
 		}
+	}
+}
+
+// An interrupt is no fault of the mutant that it meets.
+func TestInterrupt(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	l := &laboratory{settings: settings{root: t.TempDir(), dir: t.TempDir()}, known: []string{"TestAny"}}
+	m := mutant{name: "x", file: "a.go", old: "a", new: "b", tests: "TestAny"}
+	if r := l.test(ctx, map[string]string{"a.go": "a"}, m); r.outcome != interrupted {
+		t.Errorf("the outcome is %v, %s", r.outcome, r.detail)
 	}
 }

@@ -34,22 +34,17 @@ var quotas = []mutant{
 	},
 	{
 		name: "A panic gives back the tokens of a retry that was sent",
-		file: "end.go", old: `if c.cost > 0 && !c.spent {`, new: `if c.cost > 0 {`,
+		file: "attempt.go", old: `o.cost, p.cost, p.admitted = p.cost, 0, false`, new: `o.cost, p.admitted = p.cost, false`,
 		tests: `TestPanicsConserveTokens`,
 	},
 	{
 		name: "A permit that was not used is lost",
-		file: "end.go", old: `if c.paid {`, new: `if c.paid && false {`,
+		file: "finish.go", old: `if p.admitted {`, new: `if p.admitted && false {`,
 		tests: `TestPermitsComeBack`,
 	},
 	{
-		name: "A plain success earns no token",
-		file: "plain.go", old: `p.bucket.Give(1)`, new: ``,
-		tests: `TestTokens|TestVectorsQuota`,
-	},
-	{
-		name: "A plain request of a context with its own strategy pays from the Transport's",
-		file: "plain.go", old: `|| overridesOf(req.Context()) != nil {`, new: `{`,
+		name: "A request of a context with a strategy of its own pays from the Transport's",
+		file: "transport.go", old: `if r.policy == nil { r.policy = &r.entry.policy }`, new: `{ r.policy = &r.entry.policy }`,
 		tests: `TestOverridesOfTheContext`,
 	},
 	{
@@ -62,99 +57,114 @@ var quotas = []mutant{
 		file: "strategy.go", old: `return s.Limiter == nil || s.Limiter.asNew()`, new: `return true`,
 		tests: `TestThrottledHostIsNotForgotten`,
 	},
+	{
+		name: "The tokens of a retry that was not sent come back twice",
+		file: "finish.go", old: `r.policy.give(p.cost) p.cost = 0`, new: `r.policy.give(p.cost)`,
+		tests: `TestCancelledWaitReturnsItsTokensOnce`,
+	},
+	{
+		name: "The event of a cancelled wait tells the tokens before they come back",
+		file: "finish.go", old: `r.giveBack(p) d := decision{reason: reason}`, new: `defer r.giveBack(p); d := decision{reason: reason}`,
+		tests: `TestCancelledWaitReturnsItsTokensOnce`,
+	},
+	{
+		name: "A retry that is called off gives back nothing",
+		file: "decide.go", old: `p.cost = cost return d`, new: `return d`,
+		tests: `TestCancelledWaitReturnsItsTokensOnce`,
+	},
 }
 
 // keys are faults in what state is kept for whom.
 var keys = []mutant{
 	{
 		name: "A host with the default port of https is another host",
-		file: "keys.go", old: `host = strings.TrimSuffix(host, ":443")`, new: ``,
+		file: "hosts.go", old: `port == "443" && req.URL.Scheme == "https"`, new: `port == "443" && false`,
 		tests: `TestHostKey`,
 	},
 	{
 		name: "A port of http is cut off with https",
-		file: "keys.go", old: `host = strings.TrimSuffix(host, ":443")`, new: `host = strings.TrimSuffix(strings.TrimSuffix(host, ":443"), ":80")`,
+		file: "hosts.go", old: `port == "80" && req.URL.Scheme == "http"`, new: `port == "80"`,
 		tests: `TestHostKey`,
 	},
 	{
 		name: "Two hosts that differ by a dotted İ share a quota",
-		file: "keys.go", old: `return lowerASCII(host)`, new: `return strings.ToLower(host)`,
+		file: "hosts.go", old: `host = lowerASCII(host);`, new: `host = strings.ToLower(host);`,
 		tests: `TestHostKey`,
 	},
 	{
 		name: "A host in upper case is another host",
-		file: "keys.go", old: `return lowerASCII(host)`, new: `return host`,
+		file: "hosts.go", old: `host = lowerASCII(host);`, new: `_ = host;`,
 		tests: `TestHostKey|TestEachHostHasItsOwnQuota`,
 	},
 	{
 		name: "Host names beyond MaxKeys each get a fresh quota",
-		file: "keys.go", old: `if t.overflow.Load() == nil { t.overflow.CompareAndSwap(nil, create("")) } return t.overflow.Load()`,
+		file: "hosts.go", old: `if t.overflow.Load() == nil { t.overflow.CompareAndSwap(nil, create("")) } return t.overflow.Load()`,
 		new:   `return create("")`,
 		tests: `TestKeysAreBounded|TestPerKeyIsNotAskedInVain`,
 	},
 	{
 		name: "Two requests that need a new key at once have a quota each",
-		file: "keys.go", old: `if found := t.get(e.key); found != nil { return found }`, new: ``,
+		file: "hosts.go", old: `if found := t.get(e.key); found != nil { return found }`, new: ``,
 		tests: `TestKeysHaveOneEntry`,
 	},
 	{
 		name: "A key that was made in the meantime drops another",
-		file: "keys.go", old: `defer t.mu.Unlock() if e := t.get(key); e != nil {`, new: `defer t.mu.Unlock(); if e := t.get(key); e != nil && false {`,
+		file: "hosts.go", old: `defer t.mu.Unlock() if e := t.get(key); e != nil {`, new: `defer t.mu.Unlock(); if e := t.get(key); e != nil && false {`,
 		tests: `TestKeysHaveOneEntry`,
 	},
 	{
 		name: "More keys than MaxKeys are kept",
-		file: "keys.go", old: `if len(t.ring) == t.max { return nil }`, new: ``,
+		file: "hosts.go", old: `if len(t.ring) == t.max { return nil }`, new: ``,
 		tests: `TestNewKeysAtOnceAreBounded`,
 	},
 	{
 		name: "A host whose quota is spent is forgotten",
-		file: "keys.go", old: `(e.shared || e.policy.asNew())`, new: `true`,
+		file: "hosts.go", old: `(e.shared || e.policy.asNew())`, new: `true`,
 		tests: `TestKeysAreBounded`,
 	},
 	{
 		name: "A host's measured clock is forgotten",
-		file: "keys.go", old: `e.skew.offset().Abs() <= skewThreshold && (e.shared`, new: `(e.shared`,
+		file: "hosts.go", old: `e.skew.offset().Abs() <= skewThreshold && (e.shared`, new: `(e.shared`,
 		tests: `TestMeasuredSkewAndRoom`,
 	},
 	{
 		name: "A host with one Strategy for all is never forgotten",
-		file: "keys.go", old: `(e.shared || e.policy.asNew())`, new: `e.policy.asNew()`,
+		file: "hosts.go", old: `(e.shared || e.policy.asNew())`, new: `e.policy.asNew()`,
 		tests: `TestKeysOfOneStrategyMakeRoom`,
 	},
 	{
 		name: "A long key takes a place of its own",
-		file: "keys.go", old: `if key == "" || len(key) > longestKey {`, new: `if key == "" {`,
+		file: "hosts.go", old: `if key == "" || len(key) > longestKey {`, new: `if key == "" {`,
 		tests: `TestLongKeysAreShared`,
 	},
 	{
 		name: "A key holds the long URL that it was cut from",
-		file: "keys.go", old: `key = strings.Clone(key)`, new: `_ = strings.Clone`,
+		file: "hosts.go", old: `key = strings.Clone(key)`, new: `_ = strings.Clone`,
 		tests: `TestKeyDoesNotKeep`,
 	},
 	{
 		name: "A busy host is dropped before an idle one",
-		file: "keys.go", old: `if e.used.Load() { e.used.Store(false) } else if`, new: `if false { e.used.Store(false) } else if`,
+		file: "hosts.go", old: `if e.used.Load() { e.used.Store(false) } else if`, new: `if false { e.used.Store(false) } else if`,
 		tests: `TestBusyHostIsKept`,
 	},
 	{
 		name: "Hosts that share a strategy share a clock",
-		file: "keys.go", old: `if e.key != "" {`, new: `{`,
+		file: "hosts.go", old: `if e.key != "" {`, new: `{`,
 		tests: `TestMeasuredSkewAndRoom`,
 	},
 	{
 		name: "A table that grows forgets what it had",
-		file: "keys.go", old: `for _, e := range t.ring { link(buckets, e) }`, new: ``,
+		file: "hosts.go", old: `for _, e := range t.ring { link(buckets, e) }`, new: ``,
 		tests: `TestKeysAreBounded|TestEachHostHasItsOwnQuota|TestFloodOfHosts`,
 	},
 	{
 		name: "A key is dropped from the room for keys, but not from the table",
-		file: "keys.go", old: `unlink(*t.buckets.Load(), t.ring[victim])`, new: ``,
+		file: "hosts.go", old: `unlink(*t.buckets.Load(), t.ring[victim])`, new: ``,
 		tests: `TestKeysAreBounded|TestKeysUnderContention`,
 	},
 	{
 		name: "A body stays open when Key panics",
-		file: "plain.go", old: `if e == nil { closeBody(req) }`, new: ``,
+		file: "finish.go", old: `r.giveBack(p) for _, resp`, new: `if r.policy != nil { r.giveBack(p) }; for _, resp`,
 		tests: `TestPanicsOfTheUsersFunctions|TestEveryExitClosesTheBody`,
 	},
 }

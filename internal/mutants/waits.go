@@ -50,7 +50,7 @@ var waits = []mutant{
 	},
 	{
 		name: "AWS's own header may ask for 50 s more than the backoff",
-		file: "retryafter.go", old: `Within: 5 * time.Second`, new: `Within: 50 * time.Second`,
+		file: "retryafter.go", old: `MaxExcess: 5 * time.Second`, new: `MaxExcess: 50 * time.Second`,
 		tests: `TestVectorsServerWaits`,
 	},
 	{
@@ -105,37 +105,37 @@ var waits = []mutant{
 	},
 	{
 		name: "The backoff counts from when the answer was looked at, not from its end",
-		file: "wait.go", old: `left = max(0, left-time.Since(c.attempt.Done))`, new: `left = max(0, left-0*time.Since(c.attempt.Done))`,
+		file: "finish.go", old: `left = max(0, left-time.Since(ended))`, new: `left = max(0, left-0*time.Since(ended))`,
 		tests: `TestErrorBodiesAndDeadlines|TestPeekOfASlowBody`,
 	},
 	{
 		name: "An answer that does not end is never closed",
-		file: "wait.go", old: `go d.close()`, new: `_ = d`,
+		file: "finish.go", old: `default: go replay.Close(resp.Body)`, new: `default: _ = resp.Body`,
 		tests: `TestDiscard`,
 	},
 	{
 		name: "Without a backoff, no answer is read to its end",
-		file: "wait.go", old: `if err == nil && c.delay < discardTime {`, new: `if false {`,
+		file: "finish.go", old: `if err == nil && d.wait < discardTime {`, new: `if false {`,
 		tests: `TestErrorPagesKeepTheConnection|TestDiscard`,
 	},
 	{
 		name: "An answer is read on beside the backoff",
-		file: "wait.go", old: `pause(c.attempt.Request, discardTime-c.delay, d.done)`, new: `pause(c.attempt.Request, discardTime, d.done)`,
+		file: "finish.go", old: `pause(r.req, discardTime-d.wait, reading.done)`, new: `pause(r.req, discardTime, reading.done)`,
 		tests: `TestDiscard`,
 	},
 	{
 		name: "Request.Cancel does not end a wait",
-		file: "wait.go", old: `case <-cancelled(req): }`, new: `}`,
+		file: "finish.go", old: `case <-cancelled(req): }`, new: `}`,
 		tests: `TestRequestCancelDuringWait|TestClientTimeout`,
 	},
 	{
 		name: "A cancelled request does not tell its cause",
-		file: "wait.go", old: `return context.Cause(req.Context())`, new: `_ = context.Cause; return req.Context().Err()`,
+		file: "finish.go", old: `return context.Cause(req.Context())`, new: `_ = context.Cause; return req.Context().Err()`,
 		tests: `TestCancelDuringWait|TestFinalEventOfACancelledWait`,
 	},
 	{
 		name: "Without a backoff, a request that was cancelled in Observe is sent again",
-		file: "wait.go", old: `if d == 0 { return cancellation(req) }`, new: `if d == 0 { return nil }`,
+		file: "finish.go", old: `if d == 0 { return cancellation(req) }`, new: `if d == 0 { return nil }`,
 		tests: `TestCancelInObserve`,
 	},
 }
@@ -175,26 +175,21 @@ var limiter = []mutant{
 	{
 		name: "What was sent before the first throttle is forgotten",
 		file: "adaptive.go", old: `l.more.Add(1)`, new: ``,
-		tests: `TestQueueIsFirstComeFirstServed`,
+		tests: `TestLimiterMakesUpForWhatItPutOff`,
 	},
 	{
 		name: "An update before the first throttle is put off and not made up for",
 		file: "adaptive.go", old: `pending > l.now {`, new: `pending > l.now && false {`,
-		tests: `TestVectorsAdaptive|TestLimiterMakesUpForWhatItPutOff`,
+		tests: `TestLimiterMakesUpForWhatItPutOff`,
 	},
 	{
 		name: "A newcomer overtakes the queue",
-		file: "adaptive.go", old: `if l.head == nil && l.take() {`, new: `if l.take() {`,
-		tests: `TestQueueIsNotOvertaken`,
-	},
-	{
-		name: "A plain request overtakes the queue",
-		file: "adaptive.go", old: `return l.head == nil && l.take()`, new: `return l.take()`,
+		file: "adaptive.go", old: `if l.head() == nil && l.take() {`, new: `if l.take() {`,
 		tests: `TestQueueIsNotOvertaken`,
 	},
 	{
 		name: "Any waiting attempt may go first, not the oldest",
-		file: "adaptive.go", old: `if l.head != p { return false, -1 }`, new: ``,
+		file: "adaptive.go", old: `if l.head() != p { return false, -1 }`, new: ``,
 		tests: `TestQueueIsFirstComeFirstServed`,
 	},
 	{
@@ -249,62 +244,110 @@ var limiter = []mutant{
 	},
 	{
 		name: "The queue is not part of the wait that is expected",
-		file: "adaptive.go", old: `fillTime(float64(l.waiting)+1-l.tokens, l.rate)`, new: `fillTime(1-l.tokens, l.rate)`,
+		file: "adaptive.go", old: `fillTime(float64(ahead)+1-l.tokens, l.rate)`, new: `fillTime(0*float64(ahead)+1-l.tokens, l.rate)`,
 		tests: `TestQueueIsPartOfTheExpectedWait`,
 	},
 	{
 		name: "A limiter with a queue is forgotten",
-		file: "adaptive.go", old: `return l.waiting == 0 && now-l.throttledAt >= throttleMemory`, new: `return now-l.throttledAt >= throttleMemory`,
+		file: "adaptive.go", old: `return l.head() == nil && now-l.throttledAt >= throttleMemory`, new: `return now-l.throttledAt >= throttleMemory`,
 		tests: `TestHostWithAQueueIsNotForgotten`,
 	},
 	{
 		name: "A limiter is forgotten with its throttle",
-		file: "adaptive.go", old: `return l.waiting == 0 && now-l.throttledAt >= throttleMemory`, new: `return l.waiting == 0 && now >= 0`,
+		file: "adaptive.go", old: `return l.head() == nil && now-l.throttledAt >= throttleMemory`, new: `return l.head() == nil && now >= 0`,
 		tests: `TestThrottledHostIsNotForgotten`,
 	},
 	{
 		name: "A limiter is never forgotten, so that such hosts take all the room",
-		file: "adaptive.go", old: `return l.waiting == 0 && now-l.throttledAt >= throttleMemory`, new: `return now < 0`,
+		file: "adaptive.go", old: `return l.head() == nil && now-l.throttledAt >= throttleMemory`, new: `return now < 0`,
 		tests: `TestThrottledHostIsNotForgotten`,
 	},
 	{
 		name: "The wait for the limiter counts as part of the attempt",
-		file: "admit.go", old: `if c.clocked { c.attempt.Sent = time.Now() } return 0, nil`, new: `return 0, nil`,
+		file: "attempt.go", old: `p.admitted, o.limiterWait = true, waited if r.clocked { o.Sent = time.Now() }`,
+		new:   `p.admitted, o.limiterWait = true, waited`,
 		tests: `TestQueueIsPartOfTheExpectedWait`,
 	},
 	{
 		name: "A wait for the limiter that is too long is waited before it fails",
-		file: "admit.go", old: `if expected > left || left <= 0 {`, new: `if left <= 0 {`,
+		file: "attempt.go", old: `if expected > left || left <= 0 {`, new: `if left <= 0 {`,
 		tests: `TestAdmissionBounds`,
 	},
 	{
 		name: "An attempt that is refused keeps its place in the queue",
-		file: "admit.go", old: `limiter.leave(p) c.delay, c.from = expected, "limiter"`, new: `c.delay, c.from = expected, "limiter"`,
+		file: "attempt.go", old: `r.limiter.leave(place)`, new: `if refused.reason == Cancelled { r.limiter.leave(place) }`,
 		tests: `TestAdmissionBounds`,
 	},
 	{
 		name: "A cancelled attempt keeps its place in the queue",
-		file: "admit.go", old: `limiter.leave(p) return Cancelled, err`, new: `return Cancelled, err`,
+		file: "attempt.go", old: `r.limiter.leave(place)`, new: `if refused.reason != Cancelled { r.limiter.leave(place) }`,
 		tests: `TestQueueClosesUpBehindWhoGivesUp`,
 	},
 	{
 		name: "An attempt waits for the limiter although its deadline comes first",
-		file: "admit.go", old: `if c.outlivesDeadline(expected, time.Time{}) {`, new: `if false {`,
+		file: "attempt.go", old: `if r.outlivesDeadline(expected, time.Time{}) {`, new: `if false {`,
 		tests: `TestAdmissionBounds`,
 	},
 	{
 		name: "Behind others in the queue, no bound of the wait counts",
-		file: "admit.go", old: `if wait < 0 { wait = left }`, new: ``,
+		file: "attempt.go", old: `if wait < 0 { wait = left }`, new: ``,
 		tests: `TestAdmissionBoundBehindOthers`,
 	},
 	{
-		name: "Plain requests do not wait for the limiter",
-		file: "plain.go", old: `!p.plain || p.limiter != nil && !p.limiter.pass()`, new: `!p.plain`,
+		name: "First attempts do not wait for the limiter",
+		file: "attempt.go", old: `if r.limiter == nil || !r.limiter.enabled.Load() {`,
+		new:   `if r.limiter == nil || !r.limiter.enabled.Load() || o.Number == 0 {`,
 		tests: `TestAdaptiveDelaysFirstAttempts|TestQueueIsNotOvertaken`,
 	},
 	{
-		name: "The limiter does not hear of plain successes",
-		file: "plain.go", old: `p.limiter.update(p.limiter.clock(), false)`, new: ``,
+		name: "The limiter does not hear of successes",
+		file: "decide.go", old: `if r.limiter != nil { r.limiter.update(`, new: `if r.limiter != nil && v.class != Success { r.limiter.update(`,
 		tests: `TestAdaptiveHearsEveryAttempt|TestQueueIsFirstComeFirstServed`,
+	},
+	{
+		name: "First attempts are served before retries",
+		file: "adaptive.go", old: `if l.retries.head != nil { return l.retries.head } return l.firsts.head`,
+		new:   `if l.firsts.head != nil { return l.firsts.head }; return l.retries.head`,
+		tests: `TestLimiterServesRetriesFirst`,
+	},
+	{
+		name: "A retry queues with the first attempts",
+		file: "attempt.go", old: `r.limiter.admit(joined, o.Number > 0)`, new: `r.limiter.admit(joined, false)`,
+		tests: `TestLimiterServesRetriesFirst`,
+	},
+	{
+		name: "A retry gives up for first attempts that it would overtake",
+		file: "adaptive.go", old: `return l.queued(true)`, new: `return l.queued(false)`,
+		tests: `TestRetryExpectsOnlyRetriesAhead`,
+	},
+	{
+		name: "A first attempt does not expect the retries that are served before it",
+		file: "adaptive.go", old: `ahead += l.firsts.length`, new: `ahead = l.firsts.length`,
+		tests: `TestFirstAttemptExpectsRetriesAhead`,
+	},
+	{
+		name: "A permit that was not used comes back twice",
+		file: "finish.go", old: `r.limiter.giveBack() p.admitted = false`, new: `r.limiter.giveBack()`,
+		tests: `TestPermitComesBackOnce`,
+	},
+	{
+		name: "An attempt that is sent gives its permit back",
+		file: "attempt.go", old: `o.cost, p.cost, p.admitted = p.cost, 0, false`, new: `o.cost, p.cost = p.cost, 0`,
+		tests: `TestQueueIsFirstComeFirstServed|TestPermitsComeBack`,
+	},
+	{
+		name: "An event does not tell the limiter's wait",
+		file: "attempt.go", old: `p.admitted, o.limiterWait = true, waited`, new: `p.admitted = true; _ = waited`,
+		tests: `TestQueueIsPartOfTheExpectedWait|TestAttemptsAreTimedApart`,
+	},
+	{
+		name: "A permit that was waited for is not given back",
+		file: "attempt.go", old: `p.admitted, o.limiterWait = true, waited`, new: `o.limiterWait = waited`,
+		tests: `TestPermitThatComesBackEndsAWait`,
+	},
+	{
+		name: "A permit that was to be had at once is not given back",
+		file: "attempt.go", old: `p.admitted = admitted`, new: `_ = admitted`,
+		tests: `TestPermitsComeBack`,
 	},
 }
