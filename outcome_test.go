@@ -250,7 +250,7 @@ func TestCancelledWaitReturnsItsTokensOnce(t *testing.T) {
 		s := retrip.Standard()
 		s.Backoff = retrip.Constant{Wait: time.Second}
 		bucket := s.Quota.(*retrip.Bucket)
-		require.True(t, bucket.Take(100)) // other requests' retries
+		require.True(t, bucket.Take(t.Context(), retrip.Failure{Cost: 100})) // other requests' retries
 		ctx, trace := retrip.WithTrace(ctx)
 		time.AfterFunc(time.Second/2, cancel)
 		req, err := http.NewRequestWithContext(ctx, "GET", "http://example.com/", nil)
