@@ -29,12 +29,15 @@ type outcome struct {
 	signed      time.Duration // the skew that Prepare was given
 	limiterWait time.Duration
 	body        replay.State // of the body that was sent, if there is an error
+	hint        Hint         // the wait that the server asks for after a failure
+	hinted      bool         // there is one
 }
 
 // take returns the response, and makes room for the next outcome.
 func (o *outcome) take() *http.Response {
 	resp := o.Response
 	o.Response, o.Err, o.Code, o.Body, o.Done = nil, nil, "", nil, time.Time{}
+	o.body, o.hinted = replay.Fine, false
 	return resp
 }
 

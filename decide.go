@@ -8,8 +8,6 @@ import (
 type verdict struct {
 	class  Class // Unknown if the caller cancelled, which says nothing of the server
 	proves bool  // the rule that decided says that the request was not processed
-	hint   Hint  // the wait that the server asks for after a failure
-	hinted bool  // there is one
 }
 
 // A decision is what follows from a failure.
@@ -74,7 +72,7 @@ func (r *route) classify(o *outcome) (v verdict) {
 	}
 	o.ended()
 	if v.class != Permanent {
-		v.hint, v.hinted = r.policy.hint(&o.Attempt)
+		o.hint, o.hinted = r.policy.hint(&o.Attempt)
 	}
 	return v
 }
@@ -125,13 +123,13 @@ func (r *route) report(o *outcome, v verdict, past *history) {
 func (r *route) failure(o *outcome, v verdict, past *history) Failure {
 	return Failure{
 		Class: v.class, Timeout: isTimeout(o.Err), Attempt: o.Number, MaxAttempts: r.attemptsAllowed(),
-		Hinted: past.hints + v.obeyed(r.policy), Cost: r.policy.costOf(&o.Attempt, v.class), Sent: o.Sent, Done: o.Done,
+		Hinted: past.hints + o.obeyed(r.policy), Cost: r.policy.costOf(&o.Attempt, v.class), Sent: o.Sent, Done: o.Done,
 	}
 }
 
 // obeyed is 1 if the server's hint is one that the strategy obeys.
-func (v verdict) obeyed(p *policy) int {
-	if v.hinted && v.hint.Wait <= p.MaxRetryAfter {
+func (o *outcome) obeyed(p *policy) int {
+	if o.hinted && o.hint.Wait <= p.MaxRetryAfter {
 		return 1
 	}
 	return 0
@@ -184,8 +182,8 @@ func (r *route) schedule(o *outcome, v verdict, past *history) decision {
 		return no(BackoffStopped)
 	}
 	d := decision{wait: own, from: "backoff", own: own, hinted: past.hinted}
-	if hint := v.hint.beside(own); v.hinted && hint > own {
-		d.wait, d.from = hint, v.hint.From
+	if hint := o.hint.beside(own); o.hinted && hint > own {
+		d.wait, d.from = hint, o.hint.From
 		if hint > s.MaxRetryAfter-past.hinted {
 			d.reason = WaitOverCap
 			return d
@@ -254,7 +252,7 @@ func (r *route) remember(h *history, o *outcome, v verdict, d decision) {
 		h.failed = o.Done
 	}
 	h.own, h.hinted, h.class = d.own, d.hinted, v.class
-	h.hints += v.obeyed(r.policy)
+	h.hints += o.obeyed(r.policy)
 	h.last = ending{err: o.Err}
 	if o.Response != nil {
 		h.last.status, h.last.code = o.Response.StatusCode, r.policy.listed(o.Code)

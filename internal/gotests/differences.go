@@ -101,6 +101,11 @@ var differences = []difference{{
 	tests: []string{"TestCancelRequestWhenSharingConnection"},
 }, {
 	path: "net/http", with: three, alone: true,
+	why: "The test calls Transport.CancelRequest, which is deprecated and knows a request by its pointer. The base gets a " +
+		"copy of a request whose body has no GetBody. Whether the test then hangs depends on who is first.",
+	tests: []string{"TestTransportAndServerSharedBodyRace"},
+}, {
+	path: "net/http", with: three, alone: true,
 	why: "The test's connection goes on after its Close, and the test waits until the body of a cancelled request has " +
 		"been sent over it. Reading a body that is kept for a retry ends with the request's context.",
 	tests: []string{"TestTransportPoolConnConnectionBecomesAvailableDuringDial"},
@@ -126,8 +131,9 @@ var differences = []difference{{
 // unsteady are the tests of net/http that fail now and then with the forwarder:
 // for a transport that it does not know, http.Client.Timeout has a timer and a
 // context's deadline, and only if the timer is first does the error's text have
-// the words Client.Timeout, which these tests look for.
-var unsteady = []string{"TestClientTimeout", "TestClientTimeout_Headers"}
+// the words Client.Timeout, which these tests look for. The last hangs now and
+// then with retrip; see above.
+var unsteady = []string{"TestClientTimeout", "TestClientTimeout_Headers", "TestTransportAndServerSharedBodyRace"}
 
 func isUnsteady(name string) bool {
 	top, _, _ := strings.Cut(name, "/")

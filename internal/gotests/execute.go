@@ -42,6 +42,8 @@ func (p *patched) build(ctx context.Context, s suite) (string, error) {
 	return binary, err
 }
 
+var errEndless = errors.New("the tests did not end")
+
 // test runs the tests.
 func (p *patched) test(ctx context.Context, e execution) (results, error) {
 	notes := filepath.Join(p.dir, "notes")
@@ -61,7 +63,7 @@ func (p *patched) test(ctx context.Context, e execution) (results, error) {
 	case ctx.Err() != nil:
 		return results{}, ctx.Err()
 	case limited.Err() != nil:
-		return results{}, fmt.Errorf("with %s the tests took longer than %v", e.wrapper, e.bound)
+		return results{}, fmt.Errorf("%w: with %s, longer than %v", errEndless, e.wrapper, e.bound)
 	case err != nil && !errors.As(err, &exit):
 		return results{}, err
 	}
