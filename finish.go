@@ -175,10 +175,18 @@ func (r *route) stop(p *permit, o *outcome, why *refusal, past *history) (*http.
 // and an http.Server, for one, goes on after that.
 func (r *route) end(p *permit, o *outcome, returned *http.Response) {
 	r.giveBack(p)
-	for _, resp := range [...]*http.Response{o.Response, p.answer.resp} {
-		if resp != nil && resp != returned && resp.Body != nil {
-			go replay.Close(resp.Body) // closing may wait for the network
-		}
+	if o.Response != returned {
+		abandon(o.Response)
+	}
+	if p.answer.resp != nil && p.answer.resp != returned {
+		abandon(p.answer.resp)
+	}
+}
+
+// abandon closes a response on the side: closing may wait for the network.
+func abandon(resp *http.Response) {
+	if resp != nil && resp.Body != nil {
+		go replay.Close(resp.Body)
 	}
 }
 
