@@ -92,7 +92,7 @@ func TestLimiterMakesUpForWhatItPutOff(t *testing.T) {
 func requireSameRate(t *testing.T, want, got LimiterState, seed uint64) {
 	t.Helper()
 	require.LessOrEqual(t, got.Tokens, want.Tokens+1e-9, "seed %d", seed)
-	if want.Enabled { // before that, nobody asks for them
+	if want.Enabled { // before that, attempts need no tokens
 		require.GreaterOrEqual(t, got.Tokens, want.Tokens-want.Burst/4, "seed %d", seed)
 	}
 	got.Tokens = want.Tokens
