@@ -415,6 +415,18 @@ func TestKeysHaveOneEntry(t *testing.T) {
 	}
 }
 
+// A key that another request made between the look without a lock and the one
+// under the lock is found there, and no other key is dropped for it.
+func TestKeyMadeInTheMeantimeIsFound(t *testing.T) {
+	transport := &Transport{MaxKeys: 1, Base: script(status(200))}
+	transport.setUp()
+	made := transport.keys.find("host", transport.newEntry)
+	found, room := transport.keys.makeRoom("host")
+	require.Same(t, made, found)
+	require.False(t, room)
+	require.Same(t, made, transport.keys.get("host"))
+}
+
 // Ten thousand invented hosts at the default bound: the sick host keeps its
 // empty quota, the flood has what the table has room for and one quota more,
 // and what is keptKeys of it all stays small.

@@ -212,3 +212,21 @@ func TestRefusalTellsTheWait(t *testing.T) {
 		require.Equal(t, "limiter", events[0].WaitFrom)
 	})
 }
+
+// A permit that was waited for and then not used serves the next request.
+func TestPermitThatWasWaitedForComesBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newThrottledHost()
+		h.answer = answers(429, "", "")
+		_, err := h.get(retrip.WithMaxAttempts(t.Context(), 1))
+		require.NoError(t, err)
+		h.answer, h.prepare = answers(200, "", ""), io.ErrNoProgress
+		_, err = h.get(t.Context())
+		require.ErrorIs(t, err, retrip.ErrPrepareFailed)
+		start := time.Now()
+		h.prepare = nil
+		_, err = h.get(t.Context())
+		require.NoError(t, err)
+		require.Zero(t, time.Since(start))
+	})
+}

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -349,3 +350,104 @@ func (z *zeros) Read(p []byte) (int, error) {
 }
 
 func (z *zeros) Close() error { return nil }
+
+// A response that a retry follows is closed once, also one without content, and
+// also if the retry panics before it is sent.
+func TestResponseBeforeARetryIsClosedOnce(t *testing.T) {
+	for name, prepare := range map[string]func(*http.Request, retrip.PrepareInfo) error{
+		"retry": nil,
+		"panic": func(_ *http.Request, info retrip.PrepareInfo) error {
+			if info.Number == 2 {
+				panic("no key")
+			}
+			return nil
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var closes atomic.Int32
+				transport := &retrip.Transport{Strategy: immediately(), Prepare: prepare, Base: &play{
+					func(req *http.Request) (*http.Response, error) {
+						resp := answerWith(req, 503, "")
+						resp.Body = closing{strings.NewReader(""), func() { closes.Add(1) }}
+						return resp, nil
+					},
+					answers(200, "", ""),
+				}}
+				req, err := http.NewRequestWithContext(t.Context(), "GET", "http://example.com/", nil)
+				require.NoError(t, err)
+				func() {
+					defer func() { require.Equal(t, name == "panic", recover() != nil) }()
+					resp, err := transport.RoundTrip(req)
+					require.NoError(t, err)
+					require.NoError(t, resp.Body.Close())
+				}()
+				synctest.Wait()
+				require.EqualValues(t, 1, closes.Load())
+			})
+		})
+	}
+}
+
+// An attempt that exceeds its timeout fails with the timeout, whatever the base
+// makes of it, and a response that comes too late is closed.
+func TestAttemptTimeoutWinsOverTheBase(t *testing.T) {
+	for name, late := range map[string]bool{"late response": true, "context's error": false} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				closed := false
+				transport := &retrip.Transport{AttemptTimeout: time.Second, Base: roundTrip(func(req *http.Request) (*http.Response, error) {
+					<-req.Context().Done()
+					if !late {
+						return nil, req.Context().Err()
+					}
+					resp := answerWith(req, 200, "")
+					resp.Body = closing{strings.NewReader("late"), func() { closed = true }}
+					return resp, nil
+				})}
+				req, err := http.NewRequestWithContext(retrip.WithMaxAttempts(t.Context(), 1), "GET", "http://example.com/", nil)
+				require.NoError(t, err)
+				_, err = transport.RoundTrip(req)
+				require.ErrorAs(t, err, new(*retrip.AttemptTimeoutError))
+				require.Equal(t, late, closed)
+			})
+		})
+	}
+}
+
+// A server may answer before it has the whole request. Then the end of its
+// response does not end the attempt, which still sends; closing it does.
+func TestAttemptTimeoutLeavesAnUploadAlone(t *testing.T) {
+	var attempt context.Context
+	transport := &retrip.Transport{AttemptTimeout: time.Minute, Base: roundTrip(func(req *http.Request) (*http.Response, error) {
+		attempt = req.Context()
+		return answerWith(req, 200, "early"), nil
+	})}
+	req, err := http.NewRequestWithContext(t.Context(), "PUT", "http://example.com/", strings.NewReader("order"))
+	require.NoError(t, err)
+	resp, err := transport.RoundTrip(req)
+	require.NoError(t, err)
+	_, err = io.ReadAll(resp.Body)
+	require.NoError(t, err)
+	require.NoError(t, attempt.Err())
+	require.NoError(t, resp.Body.Close())
+	require.Error(t, attempt.Err())
+}
+
+// The time that Prepare takes is not part of the attempt.
+func TestAttemptIsSentAfterPrepare(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		transport := &retrip.Transport{
+			Base:    &play{answers(200, "", "")},
+			Prepare: func(*http.Request, retrip.PrepareInfo) error { time.Sleep(time.Second); return nil },
+		}
+		start := time.Now()
+		ctx, trace := retrip.WithTrace(t.Context())
+		req, err := http.NewRequestWithContext(ctx, "GET", "http://example.com/", nil)
+		require.NoError(t, err)
+		resp, err := transport.RoundTrip(req)
+		require.NoError(t, err)
+		require.NoError(t, resp.Body.Close())
+		require.Equal(t, start.Add(time.Second), trace.Requests()[0][0].Sent)
+	})
+}

@@ -94,3 +94,53 @@ func TestStackedTransportsRetryATokenFetch(t *testing.T) {
 		require.Equal(t, map[string]int{"/token": 3 * 3, "/changed": 3 + 2}, calls)
 	})
 }
+
+// Another request that a layer sends with the context of a retry keeps its own
+// retries, if only its method or its host differs.
+func TestStackedTransportsRetryOtherRequests(t *testing.T) {
+	for _, other := range [][2]string{{"HEAD", "http://example.com/path?a=b"}, {"GET", "http://elsewhere.example/path?a=b"}} {
+		t.Run(strings.Join(other[:], " "), func(t *testing.T) {
+			calls, attempts := 0, 0
+			inner := &retrip.Transport{Strategy: immediately(), Base: roundTrip(func(req *http.Request) (*http.Response, error) {
+				calls++
+				return answerWith(req, 503, ""), nil
+			})}
+			outer := &retrip.Transport{Strategy: immediately(), Base: roundTrip(func(req *http.Request) (*http.Response, error) {
+				if attempts++; attempts == 1 {
+					return answerWith(req, 503, ""), nil
+				}
+				another, err := http.NewRequestWithContext(req.Context(), other[0], other[1], nil)
+				require.NoError(t, err)
+				resp, err := inner.RoundTrip(another)
+				require.NoError(t, err)
+				require.NoError(t, resp.Body.Close())
+				return answerWith(req, 200, ""), nil
+			})}
+			req, err := http.NewRequestWithContext(t.Context(), "GET", "http://example.com/path?a=b", nil)
+			require.NoError(t, err)
+			resp, err := outer.RoundTrip(req)
+			require.NoError(t, err)
+			require.NoError(t, resp.Body.Close())
+			require.Equal(t, 2, attempts)
+			require.Equal(t, 3, calls)
+		})
+	}
+}
+
+// What a context says holds for its retries, too, in transports further in.
+func TestStackedTransportsObeyTheContextOfARetry(t *testing.T) {
+	base := roundTrip(func(req *http.Request) (*http.Response, error) { return answerWith(req, 503, ""), nil })
+	inner := &retrip.Transport{Strategy: immediately(), Base: base}
+	outer := &retrip.Transport{Strategy: immediately(), Base: inner}
+	ctx, trace := retrip.WithTrace(t.Context())
+	req, err := http.NewRequestWithContext(ctx, "GET", "http://example.com/", nil)
+	require.NoError(t, err)
+	resp, err := outer.RoundTrip(req)
+	require.NoError(t, err)
+	require.NoError(t, resp.Body.Close())
+	var attempts []int
+	for _, events := range trace.Requests() {
+		attempts = append(attempts, len(events))
+	}
+	require.Equal(t, []int{3, 3, 1, 1}, attempts, "the outer transport's, and what it sent to the inner")
+}

@@ -62,13 +62,13 @@ var answers = []mutant{
 	{
 		name: "A response that a retry followed is closed twice",
 		file: "finish.go", old: `*k = kept{}`, new: ``,
-		tests: `TestDiscard`,
+		tests: `TestResponseBeforeARetryIsClosedOnce`,
 	},
 	{
 		name: "A panic closes a response that a retry followed once more",
 		file: "attempt.go", old: `o.Response, o.Err, o.Code, o.Body, o.Done = nil, nil, "", nil, time.Time{}`,
 		new:   `o.Err, o.Code, o.Body, o.Done = nil, "", nil, time.Time{}`,
-		tests: `TestPanicsLeaveNothingBehind|TestPanicsOfTheUsersFunctions`,
+		tests: `TestResponseBeforeARetryIsClosedOnce`,
 	},
 	{
 		name: "An error does not tell the status before it",

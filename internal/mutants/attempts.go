@@ -6,17 +6,17 @@ var attempts = []mutant{
 	{
 		name: "The attempt timeout goes on while the body is read",
 		file: "attempt.go", old: `if !l.timer.Stop() {`, new: `if false {`,
-		tests: `TestAttemptTimeoutEndsAtTheHeaders`,
+		tests: `TestAttemptTimeoutLeavesTheBodyAlone`,
 	},
 	{
 		name: "A response that comes with the timeout stays open",
 		file: "attempt.go", old: `_ = resp.Body.Close() // its context`, new: `_ = resp.Body // its context`,
-		tests: `TestAttemptTimeoutAtTheLastMoment`,
+		tests: `TestAttemptTimeoutWinsOverTheBase`,
 	},
 	{
 		name: "An attempt timeout looks like any error of the base",
 		file: "attempt.go", old: `resp, err = nil, l.over`, new: `resp = nil`,
-		tests: `TestAttemptTimeout$|TestAttemptTimeoutIsToldFromOtherErrors`,
+		tests: `TestAttemptTimeoutWinsOverTheBase`,
 	},
 	{
 		name: "An attempt timeout is no timeout",
@@ -31,7 +31,7 @@ var attempts = []mutant{
 	{
 		name: "An answer that ends early ends the request's body, too",
 		file: "attempt.go", old: `if err != nil && !b.limit.sends {`, new: `if err != nil {`,
-		tests: `TestAttemptTimeoutLeavesTheBodyAlone|TestFullDuplex|TestEarlyAnswer`,
+		tests: `TestAttemptTimeoutLeavesAnUploadAlone`,
 	},
 	{
 		name: "Closing a response does not end its attempt",
@@ -71,7 +71,7 @@ var attempts = []mutant{
 	{
 		name: "The time that Prepare takes counts as the server's",
 		file: "attempt.go", old: `o.Sent = time.Now() // Prepare`, new: `// Prepare`,
-		tests: `TestPrepare$|TestEventsAndTrace|TestSkewIsMeasuredAndSignedFor`,
+		tests: `TestAttemptIsSentAfterPrepare`,
 	},
 	{
 		name: "A retry of a Transport further out is retried once more",
@@ -86,7 +86,7 @@ var attempts = []mutant{
 	{
 		name: "A retry forgets what its context says",
 		file: "context.go", old: `m.overrides = *before`, new: `_ = before`,
-		tests: `TestInnerTransportStillDoesItsDuty|TestStackedTransportsAdd|TestInnerRequestsKeepTheirRetries`,
+		tests: `TestStackedTransportsObeyTheContextOfARetry`,
 	},
 	{
 		name: "A request for a token that a retry makes is not retried",
@@ -96,12 +96,12 @@ var attempts = []mutant{
 	{
 		name: "A request to another host that a retry makes is not retried",
 		file: "context.go", old: `m.host == req.URL.Host && m.path`, new: `m.path`,
-		tests: `TestInnerRequestsKeepTheirRetries`,
+		tests: `TestStackedTransportsRetryOtherRequests`,
 	},
 	{
 		name: "A request with another method that a retry makes is not retried",
 		file: "context.go", old: `m.shown.Load() && m.method == req.Method && (`, new: `m.shown.Load() && (`,
-		tests: `TestInnerRequestsKeepTheirRetries`,
+		tests: `TestStackedTransportsRetryOtherRequests`,
 	},
 	{
 		name: "No attempts at all can be asked for",

@@ -343,7 +343,7 @@ var limiter = []mutant{
 	{
 		name: "A permit that was waited for is not given back",
 		file: "attempt.go", old: `p.admitted, o.limiterWait = true, waited`, new: `o.limiterWait = waited`,
-		tests: `TestPermitThatComesBackEndsAWait`,
+		tests: `TestPermitThatWasWaitedForComesBack`,
 	},
 	{
 		name: "A permit that was to be had at once is not given back",
