@@ -31,6 +31,7 @@ type outcome struct {
 	body        replay.State // of the body that was sent, if there is an error
 	hint        Hint         // the wait that the server asks for after a failure
 	hinted      bool         // there is one
+	failure     Failure      // what the quota is told of a failure that may be retried
 }
 
 // take returns the response, and makes room for the next outcome.
@@ -121,11 +122,11 @@ func (r *route) send(p *permit, o *outcome, last Class) *refusal {
 	if refused != nil {
 		return refused
 	}
-	o.Number++
-	o.cost, p.cost, p.admitted = p.cost, 0, false // also if the base panics: it may have sent the request
 	if p.answer.resp != nil {
 		p.answer.letGo(r.req)
 	}
+	o.Number++
+	o.cost, p.cost, p.admitted = p.cost, 0, false // also if the base panics: it may have sent the request
 	o.Response, o.Err = normalize(r.t.base.RoundTrip(out))
 	if o.Err != nil {
 		o.body = p.body.State(out)

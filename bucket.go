@@ -35,7 +35,7 @@ type Quota interface {
 
 // A Failure is what a Quota hears of an attempt that failed.
 type Failure struct {
-	// Class is Transient or Throttled.
+	// Class is Transient or Throttled; Take is also asked after ClockSkewed.
 	Class Class
 	// Timeout tells that the attempt failed with a timeout.
 	Timeout bool

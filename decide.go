@@ -104,26 +104,27 @@ func (r *route) report(o *outcome, v verdict, past *history) {
 		}
 		return
 	}
-	if v.class != Success && r.limiter == nil && r.policy.Limiter != nil { // one for each request
-		r.limiter = newLimiter(r.begun)
+	if v.class != Success && o.Number == 1 {
+		r.resolveFailure()
 	}
 	if r.limiter != nil {
 		r.limiter.update(r.limiter.clock(), v.class == Throttled)
 	}
-	switch quota := r.policy.Quota; {
-	case quota == nil:
+	quota := r.policy.Quota
+	if quota == nil {
+		return
+	}
+	if v.class != Success && v.class != Permanent {
+		o.failure = Failure{
+			Class: v.class, Timeout: isTimeout(o.Err), Attempt: o.Number, MaxAttempts: r.attempts,
+			Hinted: past.hints + o.obeyed(r.policy), Cost: r.policy.costOf(&o.Attempt, v.class), Sent: o.Sent, Done: o.Done,
+		}
+	}
+	switch {
 	case v.class == Transient, v.class == Throttled:
-		quota.Failed(r.failure(o, v, past))
+		quota.Failed(o.failure)
 	case o.Response != nil:
 		quota.Answered(v.class, o.cost)
-	}
-}
-
-// failure is what the quota hears of an attempt that failed.
-func (r *route) failure(o *outcome, v verdict, past *history) Failure {
-	return Failure{
-		Class: v.class, Timeout: isTimeout(o.Err), Attempt: o.Number, MaxAttempts: r.attemptsAllowed(),
-		Hinted: past.hints + o.obeyed(r.policy), Cost: r.policy.costOf(&o.Attempt, v.class), Sent: o.Sent, Done: o.Done,
 	}
 }
 
@@ -145,7 +146,7 @@ func (r *route) decide(p *permit, o *outcome, v verdict, past *history) decision
 		return no(NotRetryable)
 	case !r.repeatable() && !unprocessed(o, v):
 		return no(NotIdempotent)
-	case o.Number >= r.attemptsAllowed():
+	case o.Number >= r.attempts:
 		return no(AttemptsExhausted)
 	case cancellation(r.req) != nil:
 		return no(Cancelled)
@@ -160,14 +161,6 @@ func (r *route) decide(p *permit, o *outcome, v verdict, past *history) decision
 // time may have had its effect.
 func (r *route) repeatable() bool {
 	return r.idempotent || r.policy.RetryNonIdempotent || repeatable(r.req)
-}
-
-// attemptsAllowed is 1 where a retrier further out has taken over already.
-func (r *route) attemptsAllowed() int {
-	if outerAttempt(r.req) > 1 {
-		return 1
-	}
-	return r.attempts
 }
 
 // schedule says how long the retry waits, or that it would wait too long.
@@ -222,7 +215,7 @@ func (r *route) outlivesDeadline(wait time.Duration, from time.Time) bool {
 
 // secure gets what the retry needs: the body, which may take a moment, and last
 // the quota's consent. It may turn the decision into a no.
-func (r *route) secure(p *permit, o *outcome, v verdict, d decision, past *history) decision {
+func (r *route) secure(p *permit, o *outcome, v verdict, d decision) decision {
 	if d.obstacle = p.body.Hold(); d.obstacle == nil {
 		d.obstacle = p.body.Reopen()
 	}
@@ -235,9 +228,8 @@ func (r *route) secure(p *permit, o *outcome, v verdict, d decision, past *histo
 	if r.policy.Quota == nil {
 		return d
 	}
-	failure := r.failure(o, v, past)
-	if r.policy.Quota.Take(r.ctx, failure) {
-		p.cost = failure.Cost
+	if r.policy.Quota.Take(r.ctx, o.failure) {
+		p.cost = o.failure.Cost
 		return d
 	}
 	if longPoll := r.policy.LongPoll; longPoll != nil && longPoll(r.req) {

@@ -130,7 +130,7 @@ func (r *route) conclude(p *permit, o *outcome, v verdict, d decision, past *his
 	during := v.class == Unknown // the caller cancelled during the attempt, not after it
 	switch {
 	case o.Number == 1 && r.tellsEnd(o.Err) &&
-		(during || o.body == replay.Failed || d.reason == NotRetryable || r.attemptsAllowed() == 1):
+		(during || o.body == replay.Failed || d.reason == NotRetryable || r.attempts == 1):
 		return nil, o.Err // retrip had no part in it
 	case during && o.Number > 1:
 		return nil, r.error(o, d.reason, o.Err, past.last)

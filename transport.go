@@ -148,7 +148,7 @@ func (t *Transport) RoundTrip(req *http.Request) (resp *http.Response, err error
 		// 5. Decide whether a retry follows, and secure what it needs. (decide.go)
 		d := r.decide(&p, &o, v, &past)
 		if d.reason == 0 {
-			d = r.secure(&p, &o, v, d, &past)
+			d = r.secure(&p, &o, v, d)
 		}
 		// 6. Observe. (event.go)
 		r.observe(&o, v, d)
@@ -229,6 +229,17 @@ func (r *route) resolve(t *Transport, req *http.Request, body *replay.Body) erro
 	r.limiter = r.policy.limiter
 	r.clocked = t.clocked || r.trace != nil || r.limiter != r.policy.Limiter
 	return nil
+}
+
+// resolveFailure completes the route at the first failure with what a request that
+// succeeds at once does not need.
+func (r *route) resolveFailure() {
+	if outerAttempt(r.req) > 1 {
+		r.attempts = 1 // a retrier further out has taken over already
+	}
+	if r.limiter == nil && r.policy.Limiter != nil { // one for each request
+		r.limiter = newLimiter(r.begun)
+	}
 }
 
 // Validate reports every setting of the Transport that makes no sense, each
