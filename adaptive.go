@@ -67,7 +67,8 @@ type Limiter struct {
 	throttledRate float64
 	recovery      float64 // seconds from there until the rate is reached again
 
-	// The attempts that wait. Only the head of the whole queue holds a timer.
+	// The attempts that wait. Only the head of the whole queue holds a timer,
+	// unless Strategy.MaxLimiterWait bounds the wait.
 	retries, firsts queue
 }
 
@@ -181,18 +182,6 @@ func (l *Limiter) admit(now time.Duration, retry bool) (paid bool, p *place) {
 	p = &place{wake: make(chan struct{}, 1), expected: l.queued(retry), retry: retry}
 	l.queueOf(p).push(p)
 	return false, p
-}
-
-// pass takes a permit if one is to be had at once, or needs none.
-func (l *Limiter) pass() bool {
-	if !l.enabled.Load() {
-		return true
-	}
-	now := l.clock()
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.refill(l.tick(now))
-	return l.head() == nil && l.take()
 }
 
 // turn asks again for the holder of p. It reports that the permit is granted

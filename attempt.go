@@ -11,14 +11,17 @@ import (
 	"github.com/retrip-go/retrip/internal/replay"
 )
 
-// A permit is what is held for an attempt that is not sent yet. send empties it;
-// whatever is left in it when the request ends is given back (finish.go).
+// A permit is what is held until the next attempt is sent: the request's body,
+// what limiter and quota gave, the attempt's timer, and the response to the
+// attempt before. Whatever is left in it when the request ends is given back
+// (finish.go).
 type permit struct {
 	body     replay.Body
-	admitted bool          // by the limiter, which gave a token
-	cost     int           // what the quota took for the retry
-	limit    *attemptLimit // of its time
-	answer   kept          // the response to the attempt before
+	admitted bool // by the limiter, which gave a token
+	taken    bool // the quota allowed the retry,
+	cost     int  // and took this for it
+	limit    *attemptLimit
+	answer   kept
 }
 
 // An outcome is the attempt under way, and what came of it.
@@ -28,7 +31,7 @@ type outcome struct {
 	tokens      int           // what the quota had when the outcome was known
 	signed      time.Duration // the skew that Prepare was given
 	limiterWait time.Duration
-	body        replay.State // of the body that was sent, if there is an error
+	sent        replay.State // of the request body that was sent, if there is an error
 	hint        Hint         // the wait that the server asks for after a failure
 	hinted      bool         // there is one
 	failure     Failure      // what the quota is told of a failure that may be retried
@@ -38,7 +41,7 @@ type outcome struct {
 func (o *outcome) take() *http.Response {
 	resp := o.Response
 	o.Response, o.Err, o.Code, o.Body, o.Done = nil, nil, "", nil, time.Time{}
-	o.body, o.hinted = replay.Fine, false
+	o.sent, o.hinted = replay.Fine, false
 	return resp
 }
 
@@ -82,7 +85,7 @@ func (r *route) admit(p *permit, o *outcome) *refusal {
 // wait itself is bounded, only the head of the queue holds a timer.
 func (r *route) queue(p *place, joined time.Duration) (waited time.Duration, refused *refusal) {
 	longest := r.policy.MaxLimiterWait
-	now, expected := joined, p.expected
+	now, expected, told := joined, p.expected, p.expected
 	for {
 		waited = now - joined
 		granted, wait := r.limiter.turn(p, now)
@@ -90,7 +93,7 @@ func (r *route) queue(p *place, joined time.Duration) (waited time.Duration, ref
 			return waited, nil
 		}
 		if wait >= 0 {
-			expected = wait
+			expected, told = wait, wait
 		}
 		reason := Reason(0)
 		if left := longest - waited; longest > 0 {
@@ -105,18 +108,18 @@ func (r *route) queue(p *place, joined time.Duration) (waited time.Duration, ref
 			reason = WaitOverDeadline
 		}
 		if reason != 0 {
-			return waited, &refusal{reason, &limiterError{expected, waited}, expected}
+			return waited, &refusal{reason: reason, err: &limiterError{told, waited}, wait: told}
 		}
 		if err := pause(r.req, wait, p.wake); err != nil {
 			return waited, &refusal{reason: Cancelled, err: err}
 		}
-		now, expected = r.limiter.clock(), 0
+		now, expected = r.limiter.clock(), 0 // not known until it is the head
 	}
 }
 
-// send makes the attempt and notes its outcome. What the permit holds for it is
-// used up when the base is called, but the body and the timer, which the base
-// may leave behind if it panics.
+// send makes the attempt and notes its outcome. When the base is called, what
+// limiter and quota gave is used up. The body and the timer stay in the permit
+// until the base has returned, in case it panics.
 func (r *route) send(p *permit, o *outcome, last Class) *refusal {
 	out, refused := r.outgoing(p, o, last)
 	if refused != nil {
@@ -126,10 +129,10 @@ func (r *route) send(p *permit, o *outcome, last Class) *refusal {
 		p.answer.letGo(r.req)
 	}
 	o.Number++
-	o.cost, p.cost, p.admitted = p.cost, 0, false // also if the base panics: it may have sent the request
+	o.cost, p.cost, p.taken, p.admitted = p.cost, 0, false, false // also if the base panics: it may have sent the request
 	o.Response, o.Err = normalize(r.t.base.RoundTrip(out))
 	if o.Err != nil {
-		o.body = p.body.State(out)
+		o.sent = replay.StateOf(out)
 	}
 	p.body.Sent()
 	if limit := p.limit; limit != nil {

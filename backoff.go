@@ -6,9 +6,9 @@ import (
 	"time"
 )
 
-// A Backoff computes how long to wait before a retry, on our own account: what
-// the server asks for is read elsewhere and added by the Transport, which
-// waits the longer of the two.
+// A Backoff computes how long to wait before a retry where the server asks for
+// nothing. If it asks for a wait, the Transport waits for the longer of the two,
+// or for their sum if the Hint is Additive.
 //
 // Delay returns ok == false to stop retrying; the caller then gets the last
 // response or error. A negative delay counts as zero. A Backoff keeps no state

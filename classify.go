@@ -79,9 +79,9 @@ type Attempt struct {
 	// modified.
 	Body []byte
 	// Sent and Done are when the attempt began and when its response headers or
-	// its error came. Sent is zero unless something had to read the clock: a
-	// limiter, Prepare, Observe, a trace or AttemptTimeout; so is Done, below
-	// status 400.
+	// its error came. Sent is zero unless something had to read the clock:
+	// Prepare, Observe, a trace, AttemptTimeout or a limiter for each request; so is
+	// Done, below status 400.
 	Sent, Done time.Time
 }
 

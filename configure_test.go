@@ -1,6 +1,7 @@
 package retrip
 
 import (
+	"errors"
 	"net/http"
 	"runtime"
 	"testing"
@@ -105,3 +106,16 @@ func TestCloseIdleConnectionsOverAnInvalidBase(t *testing.T) {
 		require.ErrorContains(t, err, "retrip: Transport.Base is")
 	}
 }
+
+// A type of the user's around a part of ours is checked by both.
+func TestValidateOfATypeAroundOurs(t *testing.T) {
+	s := Standard()
+	s.Backoff = pickyBackoff{FullJitter{Base: time.Second}}
+	require.ErrorContains(t, (&Transport{Strategy: s}).Validate(), "Backoff is too picky")
+	s.Backoff = pickyBackoff{FullJitter{Base: -1}}
+	require.ErrorContains(t, (&Transport{Strategy: s}).Validate(), "Backoff waits -1ns, which is negative")
+}
+
+type pickyBackoff struct{ FullJitter }
+
+func (pickyBackoff) Validate() error { return errors.New("is too picky") }

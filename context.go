@@ -1,6 +1,7 @@
 package retrip
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net/http"
@@ -83,7 +84,7 @@ func (m *mark) show(req *http.Request) {
 	if req.URL == nil {
 		return // Prepare's doing, and an error of the base
 	}
-	m.method, m.host, m.path, m.query = req.Method, req.URL.Host, req.URL.Path, req.URL.RawQuery
+	m.method, m.host, m.path, m.query = methodOf(req), req.URL.Host, req.URL.Path, req.URL.RawQuery
 	m.shown.Store(true)
 }
 
@@ -116,9 +117,12 @@ func (m *markedContext) Value(key any) any {
 // same URL. A token fetch that shares the context is a different request.
 func (o *overrides) isRetry(req *http.Request) bool {
 	m := o.mark
-	return m != nil && m.shown.Load() && m.method == req.Method && (isCopyOfRetry(req) ||
+	return m != nil && m.shown.Load() && m.method == methodOf(req) && (isCopyOfRetry(req) ||
 		m.host == req.URL.Host && m.path == req.URL.Path && m.query == req.URL.RawQuery)
 }
+
+// methodOf names the method that an empty one stands for.
+func methodOf(req *http.Request) string { return cmp.Or(req.Method, http.MethodGet) }
 
 // retriedProto is the Proto of a request that is sent again. Clients ignore Proto,
 // and every copy of a request keeps it. So this string, which differs from those of

@@ -49,7 +49,7 @@ func (r *route) classify(o *outcome) (v verdict) {
 	}
 	failed := o.Err != nil || o.Response.StatusCode >= 400
 	if failed {
-		o.ended()
+		o.stampDone()
 		if o.Err != nil && (cancellation(r.req) != nil || cancelRequested(o.Err)) {
 			return verdict{}
 		}
@@ -62,31 +62,31 @@ func (r *route) classify(o *outcome) (v verdict) {
 		readBody(&o.Attempt, -1) // for as long as it takes: the classifier knows what it asks for
 		v.class, v.proves = r.policy.classify(&o.Attempt)
 	}
-	skewed := r.t.Prepare != nil && r.skewed(o)
+	skewed := r.t.Prepare != nil && r.noteSkew(o)
 	switch {
 	case v.class == Success && o.Err == nil:
 		return v
 	case v.class == Transient, v.class == Throttled, v.class == ClockSkewed && skewed:
-	default: // also what is no class, and a success without a response
+	default: // also a wrong time stamp where the clocks agree, a success without a response, and what is no class
 		v.class = Permanent
 	}
-	o.ended()
+	o.stampDone()
 	if v.class != Permanent {
 		o.hint, o.hinted = r.policy.hint(&o.Attempt)
 	}
 	return v
 }
 
-// ended reads the clock, unless that was done when the attempt ended.
-func (o *outcome) ended() {
+// stampDone reads the clock, unless that was done when the attempt ended.
+func (o *outcome) stampDone() {
 	if o.Done.IsZero() {
 		o.Done = time.Now()
 	}
 }
 
-// skewed notes how far the server's clock is off, and reports whether that
+// noteSkew notes how far the server's clock is off, and reports whether that
 // explains a refused time stamp.
-func (r *route) skewed(o *outcome) bool {
+func (r *route) noteSkew(o *outcome) bool {
 	measured, ok := measureSkew(o.Attempt)
 	if ok {
 		r.entry.setSkew(measured)
@@ -117,7 +117,7 @@ func (r *route) report(o *outcome, v verdict, past *history) {
 	if v.class != Success && v.class != Permanent {
 		o.failure = Failure{
 			Class: v.class, Timeout: isTimeout(o.Err), Attempt: o.Number, MaxAttempts: r.attempts,
-			Hinted: past.hints + o.obeyed(r.policy), Cost: r.policy.costOf(&o.Attempt, v.class), Sent: o.Sent, Done: o.Done,
+			Hinted: past.hints + o.obeyed(r.policy, past), Cost: r.policy.costOf(&o.Attempt, v.class), Sent: o.Sent, Done: o.Done,
 		}
 	}
 	switch {
@@ -128,23 +128,24 @@ func (r *route) report(o *outcome, v verdict, past *history) {
 	}
 }
 
-// obeyed is 1 if the server's hint is one that the strategy obeys.
-func (o *outcome) obeyed(p *policy) int {
-	if o.hinted && o.hint.Wait <= p.MaxRetryAfter {
+// obeyed is 1 if the strategy would wait as the server's hint asks, however long
+// the backoff.
+func (o *outcome) obeyed(p *policy, past *history) int {
+	if o.hinted && o.hint.beside(0) <= p.MaxRetryAfter-past.hinted {
 		return 1
 	}
 	return 0
 }
 
 // decide says whether a retry should follow a failure and how long it waits. It
-// changes nothing: what a retry takes is taken by secure.
+// takes nothing and gives nothing away: what a retry needs is taken by secure.
 func (r *route) decide(p *permit, o *outcome, v verdict, past *history) decision {
 	switch {
 	case v.class == Unknown:
 		return no(Cancelled)
 	case v.class == Permanent:
 		return no(NotRetryable)
-	case !r.repeatable() && !unprocessed(o, v):
+	case !r.mayRepeat() && !unprocessed(o, v):
 		return no(NotIdempotent)
 	case o.Number >= r.attempts:
 		return no(AttemptsExhausted)
@@ -157,9 +158,9 @@ func (r *route) decide(p *permit, o *outcome, v verdict, past *history) decision
 	return r.schedule(o, v, past)
 }
 
-// repeatable reports whether the request may be sent again although the first
-// time may have had its effect.
-func (r *route) repeatable() bool {
+// mayRepeat reports whether the request may be sent again although the first
+// attempt may have been processed.
+func (r *route) mayRepeat() bool {
 	return r.idempotent || r.policy.RetryNonIdempotent || repeatable(r.req)
 }
 
@@ -216,20 +217,21 @@ func (r *route) outlivesDeadline(wait time.Duration, from time.Time) bool {
 // secure gets what the retry needs: the body, which may take a moment, and last
 // the quota's consent. It may turn the decision into a no.
 func (r *route) secure(p *permit, o *outcome, v verdict, d decision) decision {
-	if d.obstacle = p.body.Hold(); d.obstacle == nil {
-		d.obstacle = p.body.Reopen()
+	obstacle := p.body.Hold()
+	if obstacle == nil {
+		obstacle = p.body.Reopen()
 	}
-	if d.obstacle != nil {
-		if cancellation(r.req) != nil {
-			return no(Cancelled)
-		}
-		return decision{reason: BodyNotReplayable, obstacle: d.obstacle}
+	switch {
+	case obstacle != nil && cancellation(r.req) != nil:
+		return no(Cancelled)
+	case obstacle != nil:
+		return decision{reason: BodyNotReplayable, obstacle: obstacle}
 	}
 	if r.policy.Quota == nil {
 		return d
 	}
 	if r.policy.Quota.Take(r.ctx, o.failure) {
-		p.cost = o.failure.Cost
+		p.taken, p.cost = true, o.failure.Cost
 		return d
 	}
 	if longPoll := r.policy.LongPoll; longPoll != nil && longPoll(r.req) {
@@ -243,8 +245,8 @@ func (r *route) remember(h *history, o *outcome, v verdict, d decision) {
 	if h.failed.IsZero() {
 		h.failed = o.Done
 	}
+	h.hints += o.obeyed(r.policy, h)
 	h.own, h.hinted, h.class = d.own, d.hinted, v.class
-	h.hints += o.obeyed(r.policy)
 	h.last = ending{err: o.Err}
 	if o.Response != nil {
 		h.last.status, h.last.code = o.Response.StatusCode, r.policy.listed(o.Code)

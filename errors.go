@@ -90,7 +90,7 @@ type Error struct {
 	// Reason is why there was no further one.
 	Reason Reason
 	// Err is what ended the request: the last attempt's error, the context's
-	// cause, or what Prepare returned. It may be nil if Reason says it all.
+	// cause, or what Prepare returned.
 	Err error
 	// Last is the error of the attempt that failed before, where Err is not an
 	// attempt's own failure but, say, a cancellation; or nil.

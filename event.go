@@ -44,9 +44,10 @@ type Event struct {
 	Reason Reason
 	// Final tells that the request ends here.
 	Final bool
-	// Wait is how long the retry will wait, and WaitFrom whose wish that is:
-	// "backoff", "limiter", or the header it was read from. If a wait is why there is no
-	// retry, they tell of that one.
+	// Wait is how long the retry will wait, and WaitFrom the source of the delay:
+	// "backoff", "limiter", or the header it was read from. They are also set where
+	// the wait is why there is no retry, and for a long poll that waits although the
+	// quota refused its retry.
 	Wait     time.Duration
 	WaitFrom string
 	// LimiterWait is how long the attempt waited for the limiter.
@@ -58,7 +59,8 @@ type Event struct {
 	// Sent and Done are when the attempt was sent and when its response headers
 	// or its error came. Sent is zero in an event that is not of an attempt.
 	Sent, Done time.Time
-	// Elapsed is the time since RoundTrip was called.
+	// Elapsed is the time since the first attempt was about to be admitted: since
+	// RoundTrip was called, less what Key and PerKey took.
 	Elapsed time.Duration
 }
 
@@ -118,7 +120,7 @@ func (r *route) observe(o *outcome, v verdict, d decision) {
 func (r *route) tell(o *outcome, v verdict, d decision) {
 	final := v.class == Success || d.reason != 0
 	if r.t.KeepStats {
-		r.t.count(r.entry, tally{true, final, o.Number > 1, v.class == Throttled, d.reason})
+		r.t.count(r.entry, tally{sent: true, final: final, retried: o.Number > 1, throttled: v.class == Throttled, reason: d.reason})
 	}
 	if r.observed() {
 		r.emit(o, d, Event{
@@ -132,7 +134,7 @@ func (r *route) tell(o *outcome, v verdict, d decision) {
 // the response that the caller gets, or with an error.
 func (r *route) observeStop(o *outcome, d decision, resp *http.Response, err error) {
 	if r.t.KeepStats {
-		r.t.count(r.entry, tally{final: true, retried: o.Number > 1, reason: d.reason})
+		r.t.count(r.entry, tally{final: true, reason: d.reason})
 	}
 	if r.observed() {
 		r.emit(o, d, Event{Err: err, Final: true}, resp)

@@ -11,8 +11,8 @@ import (
 )
 
 // discardTime is how long a response may be read for its connection's sake
-// where the backoff is shorter. Our choice: the rest of a short error page
-// takes less, and a request without a backoff does not notice.
+// where the backoff is shorter. Our choice: the rest of a short error page has
+// come by then.
 const discardTime = 10 * time.Millisecond
 
 // A kept response is the one that a retry follows. While the retry waits, it is
@@ -36,8 +36,8 @@ func keep(resp *http.Response) kept {
 }
 
 // letGo closes the response. Closing may wait for the network, and over HTTP/2
-// for the request's body, so unless the response has ended it is done on the
-// side.
+// for the request's body. So it is done on the side, unless the response has ended
+// and the request has no body.
 func (k *kept) letGo(req *http.Request) {
 	resp, ended := k.resp, k.reading == nil || k.reading.ended()
 	*k = kept{}
@@ -70,7 +70,7 @@ func (r *route) wait(d decision, ended time.Time, reading *peekedBody) error {
 
 var errRequestCancel = errors.New("retrip: Request.Cancel was closed")
 
-// pause is the one place that sleeps: for d, or without end if d is negative.
+// pause is the one place of this package that sleeps: for d, or without end if d is negative.
 // It returns early if wake gets a value or is closed, and with an error if the
 // caller cancels the request.
 func pause(req *http.Request, d time.Duration, wake <-chan struct{}) error {
@@ -129,9 +129,8 @@ func (r *route) conclude(p *permit, o *outcome, v verdict, d decision, past *his
 	}
 	during := v.class == Unknown // the caller cancelled during the attempt, not after it
 	switch {
-	case o.Number == 1 && r.tellsEnd(o.Err) &&
-		(during || o.body == replay.Failed || d.reason == NotRetryable || r.attempts == 1):
-		return nil, o.Err // retrip had no part in it
+	case r.hadNoPart(o, d) && r.tellsEnd(o.Err):
+		return nil, o.Err
 	case during && o.Number > 1:
 		return nil, r.error(o, d.reason, o.Err, past.last)
 	case d.reason == Cancelled:
@@ -140,6 +139,12 @@ func (r *route) conclude(p *permit, o *outcome, v verdict, d decision, past *his
 		return nil, r.error(o, d.reason, fmt.Errorf("%w; %w", o.Err, d.obstacle), ending{})
 	}
 	return nil, r.error(o, d.reason, o.Err, ending{})
+}
+
+// hadNoPart reports whether the first attempt's error is the base's alone: the
+// caller cancelled, the request's own body failed, or no retry came into question.
+func (r *route) hadNoPart(o *outcome, d decision) bool {
+	return o.Number == 1 && (d.reason == Cancelled || d.reason == NotRetryable || o.sent == replay.Failed || r.attempts == 1)
 }
 
 // stop ends a request whose next attempt is not sent. It gives back what was held
@@ -190,15 +195,16 @@ func abandon(resp *http.Response) {
 	}
 }
 
-// giveBack empties the permit of an attempt that is not sent.
+// giveBack returns what the permit still holds, and finishes the request's body:
+// no attempt follows.
 func (r *route) giveBack(p *permit) {
 	if p.admitted {
 		r.limiter.giveBack()
 		p.admitted = false
 	}
-	if p.cost > 0 {
+	if p.taken {
 		r.policy.Quota.Return(p.cost)
-		p.cost = 0
+		p.taken, p.cost = false, 0
 	}
 	if p.limit != nil {
 		p.limit.stop()

@@ -26,7 +26,7 @@ type entry struct {
 	shared bool                  // the policy is not this key's alone
 	policy policy
 	skew   skew
-	counts atomic.Pointer[counters] // nil unless somebody asked (stats.go)
+	counts atomic.Pointer[counters] // nil without Transport.KeepStats (stats.go)
 }
 
 // forgettable reports whether a new entry would be as good as this one, so that

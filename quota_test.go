@@ -148,3 +148,23 @@ func TestQuotaAndCancels(t *testing.T) {
 		require.Equal(t, []any{f, asked(f), returned(5)}, withoutTimes(quota.heard))
 	})
 }
+
+// A quota that allows a retry at no cost hears, too, that it was not sent.
+func TestQuotaHearsOfACancelledRetryThatCostNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		quota := &listeningQuota{allow: 9}
+		s := retrip.Legacy()
+		s.Quota, s.ThrottleBackoff = quota, retrip.Constant{Wait: time.Minute}
+		transport := &retrip.Transport{Strategy: s, Base: roundTrip(func(req *http.Request) (*http.Response, error) {
+			return answerWith(req, 429, ""), nil
+		})}
+		ctx, cancel := context.WithCancel(t.Context())
+		time.AfterFunc(time.Second, cancel)
+		req, err := http.NewRequestWithContext(ctx, "GET", "http://example.com/", nil)
+		require.NoError(t, err)
+		_, err = transport.RoundTrip(req)
+		require.ErrorIs(t, err, context.Canceled)
+		f := retrip.Failure{Class: retrip.Throttled, Attempt: 1, MaxAttempts: 4}
+		require.Equal(t, []any{f, asked(f), returned(0)}, withoutTimes(quota.heard))
+	})
+}

@@ -47,7 +47,7 @@ func unprocessed(o *outcome, v verdict) bool {
 		stream http2StreamError
 	)
 	switch {
-	case o.body != replay.Fine:
+	case o.sent != replay.Fine:
 		return false // the error may be the body's own, and says nothing about this server
 	case v.proves:
 		return true

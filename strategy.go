@@ -350,11 +350,13 @@ func checkPart(part any) error {
 	if isNil(part) {
 		return errors.New("is nil: set it, or take a strategy from Standard() or another mode")
 	}
-	switch p := part.(type) {
-	case interface{ check() error }: // ours
-		return p.check()
-	case Validator:
-		return guarded("has a method Validate that", p.Validate)
+	if own, ok := part.(interface{ check() error }); ok { // or a type around one of ours
+		if err := own.check(); err != nil {
+			return err
+		}
+	}
+	if users, ok := part.(Validator); ok {
+		return guarded("has a method Validate that", users.Validate)
 	}
 	return nil
 }

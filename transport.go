@@ -14,11 +14,11 @@ import (
 	"github.com/retrip-go/retrip/internal/replay"
 )
 
-// Transport is an http.RoundTripper that sends a request again when that is
-// safe and worth it, over any other RoundTripper. It keeps the RoundTripper
-// contract: the caller's request is not modified and its body always closed, a
-// response is never turned into an error, redirects and cookies stay the
-// client's business.
+// Transport is an http.RoundTripper that retries failed requests over any other
+// RoundTripper. It honours the RoundTripper contract: the caller's request is not
+// modified, its body is always closed, a response is never turned into an error
+// (unless the caller cancels the wait for a retry, or Prepare fails), redirects
+// and cookies stay the client's.
 //
 // The zero Transport works: standard mode, one strategy with its own quota for
 // each host. All fields are optional; don't change them, or copy the
@@ -26,7 +26,7 @@ import (
 // one and keep it, since its quotas and connections live in it.
 type Transport struct {
 	// Base sends the attempts. nil is a pooled go-cleanhttp transport of this
-	// Transport's own: nobody else's connections hang on it. Its response
+	// Transport's own, which is not shared. Its response
 	// bodies must allow a Close during a Read, as net/http's do.
 	Base http.RoundTripper
 
@@ -106,20 +106,19 @@ type PrepareInfo struct {
 }
 
 // RoundTrip sends req, and sends it again as its strategy decides. It returns
-// the last attempt's response if there is one, whatever its status. Otherwise
-// the error is an *Error, or the base's own if the first attempt failed in a
-// way that is not worth a retry or because the caller cancelled it. A request
-// or Transport that makes no sense is an error before anything is sent.
+// the last response, whatever its status. Without one, it returns an *Error, or
+// the base's own error where retrip had no part in it; see Error. A request or
+// Transport that is not valid is an error before anything is sent.
 //
-// Its steps have the numbers of the documentation.
+// The steps have the numbers of the documentation.
 func (t *Transport) RoundTrip(req *http.Request) (resp *http.Response, err error) {
 	var (
 		r    route   // fixed for this request
-		p    permit  // held for an attempt that is not sent yet
+		p    permit  // held until the next attempt is sent
 		o    outcome // of the attempt under way
 		past history // what later attempts need of earlier ones
 	)
-	p.body = replay.New(req) // before any of the user's functions runs
+	p.body = replay.New(req) // first, so that a panic in Key or PerKey still closes it
 	defer func() { r.end(&p, &o, resp) }()
 
 	// 1. Resolve: which strategy and which state, and can the body be sent again?
@@ -158,7 +157,7 @@ func (t *Transport) RoundTrip(req *http.Request) (resp *http.Response, err error
 		// 7. Wait, while the response is read to its end. It is kept until the retry
 		// is sent. (finish.go)
 		r.remember(&past, &o, v, d)
-		ended := o.Done
+		ended := o.Done // before take clears it
 		p.answer = keep(o.take())
 		if err := r.wait(d, ended, p.answer.reading); err != nil {
 			return r.stop(&p, &o, &refusal{reason: Cancelled, err: err}, &past)
@@ -166,7 +165,8 @@ func (t *Transport) RoundTrip(req *http.Request) (resp *http.Response, err error
 	}
 }
 
-// A route is what is fixed for one request.
+// A route is what is fixed for one request: by resolve, and completed at the first
+// failure by resolveFailure.
 type route struct {
 	t          *Transport
 	req        *http.Request
@@ -175,11 +175,11 @@ type route struct {
 	policy     *policy // the strategy
 	limiter    *Limiter
 	attempts   int  // how many it may take
-	idempotent bool // says the context
+	idempotent bool // by WithIdempotent
 	clocked    bool // every attempt is timed
 	trace      *Trace
 	record     *[]Event
-	begun      time.Time // when the first attempt was admitted, if that is timed
+	begun      time.Time // when the first attempt was about to be admitted, if that is timed
 }
 
 // resolve finds out, once for the whole request, what its attempts have in

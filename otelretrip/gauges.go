@@ -7,8 +7,7 @@ import (
 	"go.opentelemetry.io/otel/metric"
 )
 
-// Watch adds the state of t to the gauges, until the registration is ended. It
-// switches t's counting on: see retrip.Transport.Stats.
+// Watch adds the state of t to the gauges, until the registration is ended.
 func (m *Metrics) Watch(t *retrip.Transport) (metric.Registration, error) {
 	return m.meter.RegisterCallback(func(_ context.Context, o metric.Observer) error {
 		for s, state := range m.states(t) {

@@ -14,11 +14,11 @@ type State uint8
 const (
 	Fine    State = iota // the body did not fail
 	Failed               // it did
-	Unknown              // it can't tell
+	Unknown              // nothing is known about it
 )
 
-// State returns what is known of the body of out, which the base has returned.
-func (b *Body) State(out *http.Request) State {
+// StateOf returns what is known of the body of a request that a base was handed.
+func StateOf(out *http.Request) State {
 	if body, ok := out.Body.(interface{ failed() bool }); ok {
 		if body.failed() {
 			return Failed
