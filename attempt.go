@@ -125,9 +125,6 @@ func (r *route) send(p *permit, o *outcome, last Class) *refusal {
 	if refused != nil {
 		return refused
 	}
-	if p.answer.resp != nil {
-		p.answer.letGo(r.req)
-	}
 	o.Number++
 	o.cost, p.cost, p.taken, p.admitted = p.cost, 0, false, false // also if the base panics: it may have sent the request
 	o.Response, o.Err = normalize(r.t.base.RoundTrip(out))
@@ -152,9 +149,6 @@ func (r *route) send(p *permit, o *outcome, last Class) *refusal {
 // about it has to differ, and otherwise a copy.
 func (r *route) outgoing(p *permit, o *outcome, last Class) (*http.Request, *refusal) {
 	t, first := r.t, o.Number == 0
-	if !first {
-		p.body.Fence() // the attempt before can't read on
-	}
 	if first && !p.body.Kept() && t.Prepare == nil && t.AttemptTimeout == 0 {
 		return r.req, nil
 	}
@@ -175,6 +169,13 @@ func (r *route) outgoing(p *permit, o *outcome, last Class) (*http.Request, *ref
 		again.Request = *r.req.WithContext(ctx)
 		again.Proto = retriedProto
 		out = &again.Request
+	}
+	if err := p.body.Check(); err != nil && !first { // a file may have changed during the wait
+		return nil, &refusal{reason: BodyNotReplayable, err: err}
+	}
+	if !first {
+		p.body.Fence() // the attempt before can't read on
+		p.answer.letGo(r.req)
 	}
 	if err := p.body.Open(ctx, out); err != nil {
 		return nil, &refusal{reason: BodyNotReplayable, err: err}

@@ -31,6 +31,7 @@ func keep(resp *http.Response) kept {
 	}
 	if p, ok := k.resp.Body.(*peekedBody); !ok || !p.ended() {
 		k.reading = peek(k.resp) // what was peeked before comes first and counts
+		k.resp = &k.reading.own
 	}
 	return k
 }
@@ -179,13 +180,13 @@ func (r *route) stop(p *permit, o *outcome, why *refusal, past *history) (*http.
 // does not get, however the request ended: code of the user's may have panicked,
 // and an http.Server, for one, goes on after that.
 func (r *route) end(p *permit, o *outcome, returned *http.Response) {
-	r.giveBack(p)
 	if o.Response != returned {
 		abandon(o.Response)
 	}
 	if p.answer.resp != nil && p.answer.resp != returned {
 		abandon(p.answer.resp)
 	}
+	r.giveBack(p)
 }
 
 // abandon closes a response on the side: closing may wait for the network.
@@ -198,19 +199,19 @@ func abandon(resp *http.Response) {
 // giveBack returns what the permit still holds, and finishes the request's body:
 // no attempt follows.
 func (r *route) giveBack(p *permit) {
-	if p.admitted {
-		r.limiter.giveBack()
-		p.admitted = false
-	}
-	if p.taken {
-		r.policy.Quota.Return(p.cost)
-		p.taken, p.cost = false, 0
-	}
+	p.body.Finish()
 	if p.limit != nil {
 		p.limit.stop()
 		p.limit = nil
 	}
-	p.body.Finish()
+	if p.admitted {
+		p.admitted = false
+		r.limiter.giveBack()
+	}
+	if p.taken {
+		p.taken = false // before a quota of the user's may panic
+		r.policy.Quota.Return(p.cost)
+	}
 }
 
 // error is the error of a request that ends without a response. last is what

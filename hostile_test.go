@@ -4,12 +4,19 @@ import (
 	"bytes"
 	"context"
 	"crypto/sha256"
+	"errors"
 	"flag"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -353,4 +360,171 @@ func TestForgottenCopyKeepsNothingOpen(t *testing.T) {
 			})
 		}
 	}
+}
+
+// The trailers of a response may be looked at before its body is read; a peek
+// that is still waiting for the network must not write them meanwhile. (It takes
+// the race detector to see it here. Without it, the map's own check may end the
+// program.)
+func TestPeekLeavesTheTrailersAlone(t *testing.T) {
+	for _, protocol := range []string{"h1", "h2"} {
+		t.Run(protocol, func(t *testing.T) {
+			goOn := make(chan struct{})
+			url, base := serve(t, protocol, func(w http.ResponseWriter, r *http.Request) {
+				w.Header().Set("Trailer", "Sum")
+				w.Header().Set("Content-Type", "application/json")
+				w.WriteHeader(400)
+				_, _ = io.WriteString(w, `{"code":`)
+				_ = http.NewResponseController(w).Flush()
+				<-goOn
+				w.Header().Set("Sum", "1")
+			})
+			resp, err := (&Transport{Base: base}).RoundTrip(requestTo(t, "GET", url))
+			require.NoError(t, err)
+			close(goOn)
+			for end := time.Now().Add(100 * time.Millisecond); time.Now().Before(end); {
+				for name := range resp.Trailer {
+					_ = resp.Trailer[name]
+				}
+				time.Sleep(time.Millisecond)
+			}
+			require.NoError(t, resp.Body.Close())
+		})
+	}
+}
+
+// A file that changed during the wait leaves the answer, to its end: the upload
+// that it answers must not be cut off.
+func TestAnswerIsWholeAfterAFileChanged(t *testing.T) {
+	page := strings.Repeat("x", 1<<20)
+	waiting := make(chan struct{})
+	url, base := serve(t, "h1", func(w http.ResponseWriter, r *http.Request) {
+		_ = http.NewResponseController(w).EnableFullDuplex()
+		_, _ = io.ReadFull(r.Body, make([]byte, 1))
+		w.Header().Set("Content-Length", "1048576")
+		w.WriteHeader(503)
+		_ = http.NewResponseController(w).Flush()
+		<-waiting
+		time.Sleep(50 * time.Millisecond)
+		_, _ = io.WriteString(w, page)
+		_, _ = io.Copy(io.Discard, r.Body)
+	})
+	name := filepath.Join(t.TempDir(), "file")
+	require.NoError(t, os.WriteFile(name, bytes.Repeat([]byte("y"), 64<<20), 0o600))
+	file, err := os.Open(name)
+	require.NoError(t, err)
+	req := requestTo(t, "PUT", url)
+	req.Body, req.ContentLength = file, 64<<20
+	transport := &Transport{Base: base, Strategy: noWait(), Observe: func(e Event) {
+		if !e.Final {
+			_ = os.Chtimes(name, time.Unix(1, 0), time.Unix(1, 0))
+			close(waiting)
+		}
+	}}
+	resp, err := transport.RoundTrip(req)
+	require.NoError(t, err)
+	defer resp.Body.Close()
+	require.Equal(t, 503, resp.StatusCode)
+	got, err := io.ReadAll(resp.Body)
+	require.NoError(t, err)
+	require.Len(t, got, len(page))
+}
+
+// A Prepare that fetches something from the same host, such as a token, is not
+// held up by the answer that is kept: that may hold the only connection.
+func TestKeptAnswerDoesNotHoldUpPrepare(t *testing.T) {
+	var calls atomic.Int32
+	url, base := serve(t, "h1", func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/" && calls.Add(1) == 1 {
+			w.WriteHeader(503)
+			_, _ = io.WriteString(w, strings.Repeat("x", 1<<20))
+		}
+	})
+	base.MaxConnsPerHost = 1
+	transport := &Transport{Base: base, Strategy: noWait(), Prepare: func(req *http.Request, _ PrepareInfo) error {
+		fetch, err := http.NewRequestWithContext(req.Context(), "GET", url+"/token", nil)
+		if err != nil {
+			return err
+		}
+		resp, err := base.RoundTrip(fetch)
+		if err == nil {
+			err = resp.Body.Close()
+		}
+		return err
+	}}
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+	defer cancel()
+	resp, err := transport.RoundTrip(requestTo(t, "GET", url).WithContext(ctx))
+	require.NoError(t, err)
+	require.Equal(t, 200, resp.StatusCode)
+	require.NoError(t, resp.Body.Close())
+}
+
+// A brokenQuota panics when it gets something back.
+type brokenQuota struct{ *Bucket }
+
+func (brokenQuota) Return(int) { panic("broken") }
+
+// A quota that panics when a cancelled retry returns its tokens leaves neither the
+// request's body nor the response open.
+func TestQuotaThatPanicsLeavesNothingOpen(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := longest(Standard())
+		s.Quota = brokenQuota{NewBucket(500)}
+		base, body := script(status(503)), opaque("hello")
+		ctx, cancel := context.WithCancel(t.Context())
+		time.AfterFunc(time.Millisecond, cancel)
+		require.PanicsWithValue(t, "broken", func() {
+			_, _ = (&Transport{Base: base, Strategy: s}).RoundTrip(newRequest(t, "PUT", body).WithContext(ctx))
+		})
+		synctest.Wait()
+		base.requireClosed(t, 0)
+		require.Equal(t, 1, body.closes())
+	})
+}
+
+// endingIn gives its text and then an error.
+func endingIn(text string, err error) io.ReadCloser {
+	return io.NopCloser(io.MultiReader(strings.NewReader(text), errorReader{err}))
+}
+
+type errorReader struct{ err error }
+
+func (r errorReader) Read([]byte) (int, error) { return 0, r.err }
+
+// The error of a body that the base opened itself proves nothing either, also in
+// a retry: net/http opens one when a connection turns out to be stale.
+func TestErrorOfACopyProvesNothingInARetry(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		req, opened := newRequest(t, "POST", nil), 0
+		req.Body = endingIn("abc", io.EOF)
+		req.GetBody = func() (io.ReadCloser, error) {
+			if opened++; opened == 1 {
+				return endingIn("abc", io.EOF), nil
+			}
+			return endingIn("ab", &net.OpError{Op: "dial", Err: errors.New("source gone")}), nil
+		}
+		calls := 0
+		base := roundTripFunc(func(req *http.Request) (*http.Response, error) {
+			calls++
+			if calls == 1 {
+				_, _ = io.Copy(io.Discard, req.Body)
+				_ = req.Body.Close()
+				return status(429)(req)
+			}
+			_ = req.Body.Close()
+			again, err := req.GetBody()
+			if err != nil {
+				return nil, err
+			}
+			defer again.Close()
+			_, err = io.ReadAll(again) // and sent
+			return nil, err
+		})
+		s := noWait()
+		s.MaxAttempts = 5
+		_, err := (&Transport{Base: base, Strategy: s}).RoundTrip(req)
+		require.ErrorContains(t, err, "source gone")
+		require.Equal(t, 2, calls)
+	})
 }

@@ -5,6 +5,7 @@ import (
 	"compress/gzip"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"runtime"
 	"slices"
@@ -30,6 +31,8 @@ const (
 // Whoever reads the peekedBody gets every byte, also those of a Read that was
 // still waiting for the network when the peek ran out of time.
 type peekedBody struct {
+	from   *http.Response // whose body it is; net/http may still write its trailers
+	own    http.Response  // the same, for the caller
 	src    io.ReadCloser
 	stop   atomic.Bool
 	closed atomic.Bool
@@ -43,16 +46,17 @@ type bodyPanic struct{ value any }
 
 func (e *bodyPanic) Error() string { return fmt.Sprintf("the response body panicked: %v", e.value) }
 
-// peek begins to read the body of resp and puts itself in its place. The
-// caller waits for done as long as it cares to, and then calls peeked.
+// peek begins to read the body of resp. The response to go on with is own: a Read
+// that is still under way may write trailers into resp. The caller waits for done
+// as long as it cares to, and then calls peeked.
 func peek(resp *http.Response) *peekedBody {
-	p := &peekedBody{src: resp.Body, done: make(chan struct{})}
+	p := &peekedBody{from: resp, own: *resp, src: resp.Body, done: make(chan struct{})}
+	p.own.Body, p.own.Trailer = p, maps.Clone(resp.Trailer)
 	size := int64(512)
 	if 0 < resp.ContentLength && resp.ContentLength < readAhead {
 		size = resp.ContentLength
 	}
 	p.buf = make([]byte, 0, size)
-	resp.Body = p
 	go p.fill()
 	return p
 }
@@ -113,10 +117,23 @@ func (p *peekedBody) Read(b []byte) (int, error) {
 	if raised, ok := p.err.(*bodyPanic); ok {
 		panic(raised.value)
 	}
-	if p.err != nil {
-		return 0, p.err
+	n, err := 0, p.err
+	if err == nil {
+		n, err = p.src.Read(b)
 	}
-	return p.src.Read(b)
+	if err == io.EOF {
+		p.copyTrailers()
+	}
+	return n, err
+}
+
+// copyTrailers gives the caller's response the trailers that came after the body.
+func (p *peekedBody) copyTrailers() {
+	if p.own.Trailer == nil {
+		p.own.Trailer = p.from.Trailer
+		return
+	}
+	maps.Copy(p.own.Trailer, p.from.Trailer)
 }
 
 // Close closes the body, which also ends a Read that is still under way.
@@ -150,6 +167,7 @@ func readBody(a *Attempt, within time.Duration) {
 		return
 	}
 	p := peek(resp)
+	a.Response = &p.own
 	runtime.Gosched() // what came along with the headers is read without a timer
 	if !p.through() {
 		_ = pause(a.Request, within, p.done) // if time is up, the rest of the answer decides

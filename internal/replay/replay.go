@@ -90,6 +90,9 @@ func (b *Body) Open(ctx context.Context, out *http.Request) error {
 	if b.held != nil {
 		out.Body = b.held
 	}
+	if reopened, ok := b.held.(*watchedBody); ok {
+		reopened.watchCopies(out)
+	}
 	return nil
 }
 
