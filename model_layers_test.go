@@ -28,9 +28,6 @@ func (l modelLayer) String() string {
 	return [...]string{"none", "header", "host", "path", "query", "token", "wrapping", "own error"}[l]
 }
 
-// moves reports whether the layer sends the request somewhere else.
-func (l modelLayer) moves() bool { return l == layerHost || l == layerPath || l == layerQuery }
-
 // A modelStack is what the outer Transport takes for its base: a layer over an
 // inner Transport over the script's base.
 type modelStack struct {
