@@ -127,7 +127,9 @@ type rule struct {
 	when  Condition
 }
 
-func (r *rule) Classify(a Attempt) Class {
+func (r *rule) Classify(a Attempt) Class { return r.classify(&a) }
+
+func (r *rule) classify(a *Attempt) Class {
 	if r.FailuresOnly() && a.Response != nil && a.Response.StatusCode < 400 {
 		return Unknown
 	}
@@ -140,7 +142,7 @@ func (r *rule) Classify(a Attempt) Class {
 func (r *rule) FailuresOnly() bool { return !r.when.below400 }
 
 func (r *rule) Unprocessed(a Attempt) bool {
-	_, byCode := r.when.match(a)
+	_, byCode := r.when.match(&a)
 	return byCode && r.class == Throttled
 }
 

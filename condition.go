@@ -19,7 +19,8 @@ import (
 // condition to see what it asks for.
 type Condition struct {
 	text     string
-	holds    func(Attempt) (ok, byCode bool) // byCode: a code that CodeIs lists is part of why
+	status   func(int) bool                  // if it is on the status alone
+	holds    func(Attempt) (ok, byCode bool) // otherwise; byCode: a code that CodeIs lists is part of why
 	codes    []string                        // that CodeIs lists anywhere in it
 	below400 bool                            // it names a status below 400
 	err      error                           // why it makes no sense, or nil
@@ -43,20 +44,20 @@ func onResponse(text string, holds func(Attempt) bool) Condition {
 // StatusIs holds for a response with one of the statuses.
 func StatusIs(statuses ...int) Condition {
 	statuses = slices.Clone(statuses)
-	c := onResponse("status "+list(statuses), func(a Attempt) bool {
-		return slices.Contains(statuses, a.Response.StatusCode)
-	})
-	c.below400 = slices.ContainsFunc(statuses, func(status int) bool { return status < 400 })
-	return c
+	return Condition{
+		text:     "status " + list(statuses),
+		status:   func(status int) bool { return slices.Contains(statuses, status) },
+		below400: slices.ContainsFunc(statuses, func(status int) bool { return status < 400 }),
+	}
 }
 
 // StatusFrom holds for a response with the least status or one above it.
 func StatusFrom(least int) Condition {
-	c := onResponse(fmt.Sprint("status from ", least), func(a Attempt) bool {
-		return a.Response.StatusCode >= least
-	})
-	c.below400 = least < 400
-	return c
+	return Condition{
+		text:     fmt.Sprint("status from ", least),
+		status:   func(status int) bool { return status >= least },
+		below400: least < 400,
+	}
 }
 
 // HasHeader holds for a response with the header, which may be empty.
@@ -178,10 +179,10 @@ func ErrorAs[E error]() Condition {
 // And holds where both conditions do.
 func (c Condition) And(d Condition) Condition {
 	return c.with(d, c.text+" and "+d.text, func(a Attempt) (ok, byCode bool) {
-		if ok, byCode = c.match(a); !ok {
+		if ok, byCode = c.match(&a); !ok {
 			return false, false
 		}
-		ok, too := d.match(a)
+		ok, too := d.match(&a)
 		return ok, ok && (byCode || too)
 	})
 }
@@ -189,10 +190,10 @@ func (c Condition) And(d Condition) Condition {
 // Or holds where at least one of the conditions does.
 func (c Condition) Or(d Condition) Condition {
 	return c.with(d, "("+c.text+" or "+d.text+")", func(a Attempt) (ok, byCode bool) {
-		if ok, byCode = c.match(a); byCode {
+		if ok, byCode = c.match(&a); byCode {
 			return true, true
 		}
-		other, byCode := d.match(a)
+		other, byCode := d.match(&a)
 		return ok || other, byCode
 	})
 }
@@ -202,14 +203,19 @@ func (c Condition) with(d Condition, text string, holds func(Attempt) (ok, byCod
 	if err == nil {
 		err = d.check()
 	}
-	return Condition{text, holds, slices.Concat(c.codes, d.codes), c.below400 || d.below400, err}
+	return Condition{
+		text: text, holds: holds, codes: slices.Concat(c.codes, d.codes), below400: c.below400 || d.below400, err: err,
+	}
 }
 
-func (c Condition) match(a Attempt) (ok, byCode bool) {
-	if c.holds == nil {
-		return false, false
+func (c *Condition) match(a *Attempt) (ok, byCode bool) {
+	switch {
+	case c.status != nil:
+		return a.Response != nil && c.status(a.Response.StatusCode), false
+	case c.holds != nil:
+		return c.holds(*a)
 	}
-	return c.holds(a)
+	return false, false
 }
 
 // String returns the condition in words, such as "status 403, 429 and header
@@ -217,7 +223,7 @@ func (c Condition) match(a Attempt) (ok, byCode bool) {
 func (c Condition) String() string { return c.text }
 
 func (c Condition) check() error {
-	if c.err == nil && c.holds == nil {
+	if c.err == nil && c.status == nil && c.holds == nil {
 		return errors.New("has no condition: use StatusIs, CodeIs or another one")
 	}
 	return c.err

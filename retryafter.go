@@ -132,7 +132,7 @@ type conditionalHint struct {
 }
 
 func (c conditionalHint) ReadHint(a Attempt) (Hint, bool) {
-	if ok, _ := c.when.match(a); !ok {
+	if ok, _ := c.when.match(&a); !ok {
 		return Hint{}, false
 	}
 	return c.HintReader.ReadHint(a)

@@ -192,7 +192,11 @@ func (p *policy) classify(a *Attempt) (c Class, proves bool) {
 		rest, asked = Success, p.onSuccess
 	}
 	for _, classifier := range asked {
-		c = classifier.Classify(*a)
+		if r, ours := classifier.(*rule); ours {
+			c = r.classify(a) // which saves copying the attempt for each rule
+		} else {
+			c = classifier.Classify(*a)
+		}
 		if c == NeedsBody && (a.Body != nil || a.Response == nil) {
 			c = Unknown
 		}
