@@ -5,12 +5,14 @@ var quotas = []mutant{
 	{
 		name: "The last tokens can't be spent",
 		file: "bucket.go", old: `if have < int64(n) {`, new: `if have <= int64(n) {`,
-		tests: `TestBucketTimeline|TestVectorsQuota`,
+		tests:    `TestBucketTimeline|TestVectorsQuota`,
+		packages: []string{"./aws"},
 	},
 	{
 		name: "The last retry may cost more than what is left",
 		file: "bucket.go", old: `if have < int64(n) {`, new: `if have < 1 {`,
-		tests: `TestBucketTimeline|TestVectorsQuota`,
+		tests:    `TestBucketTimeline|TestVectorsQuota`,
+		packages: []string{"./aws"},
 	},
 	{
 		name: "Two retries at once pay once",
@@ -34,7 +36,7 @@ var quotas = []mutant{
 	},
 	{
 		name: "A panic gives back the tokens of a retry that was sent",
-		file: "attempt.go", old: `o.cost, p.cost, p.admitted = p.cost, 0, false`, new: `o.cost, p.admitted = p.cost, false`,
+		file: "attempt.go", old: `o.cost, p.cost, p.taken, p.admitted = p.cost, 0, false, false`, new: `o.cost, p.admitted = p.cost, false`,
 		tests: `TestPanicsConserveTokens`,
 	},
 	{
@@ -59,7 +61,7 @@ var quotas = []mutant{
 	},
 	{
 		name: "The tokens of a retry that was not sent come back twice",
-		file: "finish.go", old: `r.policy.give(p.cost) p.cost = 0`, new: `r.policy.give(p.cost)`,
+		file: "finish.go", old: `p.taken = false // before`, new: `// before`,
 		tests: `TestCancelledWaitReturnsItsTokensOnce`,
 	},
 	{
@@ -69,7 +71,7 @@ var quotas = []mutant{
 	},
 	{
 		name: "A retry that is called off gives back nothing",
-		file: "decide.go", old: `p.cost = cost return d`, new: `return d`,
+		file: "decide.go", old: `p.taken, p.cost = true, o.failure.Cost`, new: ``,
 		tests: `TestCancelledWaitReturnsItsTokensOnce`,
 	},
 }
@@ -164,7 +166,7 @@ var keys = []mutant{
 	},
 	{
 		name: "A body stays open when Key panics",
-		file: "finish.go", old: `r.giveBack(p) for _, resp`, new: `if r.policy != nil { r.giveBack(p) }; for _, resp`,
+		file: "finish.go", old: `abandon(p.answer.resp) } r.giveBack(p)`, new: `abandon(p.answer.resp) }; if r.policy != nil { r.giveBack(p) }`,
 		tests: `TestPanicsOfTheUsersFunctions|TestEveryExitClosesTheBody`,
 	},
 }
