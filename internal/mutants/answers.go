@@ -302,4 +302,14 @@ var answers = []mutant{
 		file: "finish.go", old: `d.wait, d.from = why.wait, "limiter"`, new: `_ = why.wait`,
 		tests: `TestRefusalTellsTheWait`,
 	},
+	{
+		name: "The caller's response lacks the trailers that come after a body that was looked at",
+		file: "peek.go", old: `if err == io.EOF { p.copyTrailers() }`, new: ``,
+		tests: `TestPeekLeavesTheTrailersAlone|TestTrailersBothWays`,
+	},
+	{
+		name: "A response is let go only when Prepare has returned",
+		file: "attempt.go", old: `p.answer.letGo(r.req)`, new: `defer p.answer.letGo(r.req)`,
+		tests: `TestKeptAnswerDoesNotHoldUpPrepare|TestAttemptIsSentAfterPrepare`,
+	},
 }

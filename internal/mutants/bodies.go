@@ -245,4 +245,14 @@ var bodies = []mutant{
 		file: "transport.go", old: `if body.Opaque() && (r.attempts > 1 || t.Prepare != nil) {`, new: `if body.Opaque() {`,
 		tests: `TestBodyOfASingleAttemptIsNotKept`,
 	},
+	{
+		name: "An upload is cut off before it is seen that its file has changed",
+		file: "attempt.go", old: `if err := p.body.Check(); err != nil && !first {`, new: `if !first { p.body.Fence() }; if err := p.body.Check(); err != nil && !first {`,
+		tests: `TestAnswerIsWholeAfterAFileChanged`,
+	},
+	{
+		name: "A copy of a body that GetBody reopened may fail unseen",
+		file: "internal/replay/replay.go", old: `if reopened, ok := b.held.(*watchedBody); ok { reopened.watchCopies(out) }`, new: ``,
+		tests: `TestErrorOfACopyProvesNothingInARetry`,
+	},
 }

@@ -323,4 +323,9 @@ var deciding = []mutant{
 		file: "strategy.go", old: `if s.MaxAttempts < 1 {`, new: `if s.MaxAttempts < 0 {`,
 		tests: `TestValidate`,
 	},
+	{
+		name: "A user's type around one of ours is not asked whether it is valid",
+		file: "strategy.go", old: `if err := own.check(); err != nil { return err }`, new: `return own.check()`,
+		tests: `TestValidateOfATypeAroundOurs`,
+	},
 }

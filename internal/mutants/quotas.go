@@ -74,6 +74,35 @@ var quotas = []mutant{
 		file: "decide.go", old: `p.taken, p.cost = true, o.failure.Cost`, new: ``,
 		tests: `TestCancelledWaitReturnsItsTokensOnce`,
 	},
+	{
+		name: "A quota is not told of a permanent answer",
+		file: "decide.go", old: `case o.Response != nil: quota.Answered`, new: `case v.class == Success: quota.Answered`,
+		tests: `TestQuotaHearsOfEachAttempt`,
+	},
+	{
+		name:  "A quota is told of an attempt that the caller cancelled",
+		file:  "decide.go",
+		old:   `if v.class == Unknown { // it was sent`,
+		new:   `if v.class == Unknown && r.policy.Quota != nil { r.policy.Quota.Failed(o.failure) }; if v.class == Unknown { // it was sent`,
+		tests: `TestQuotaAndCancels`,
+	},
+	{
+		name: "A quota is not told that a retry which cost nothing was not sent",
+		file: "finish.go", old: `r.policy.Quota.Return(p.cost)`, new: `if p.cost > 0 { r.policy.Quota.Return(p.cost) }`,
+		tests: `TestQuotaHearsOfACancelledRetryThatCostNothing`,
+	},
+	{
+		name: "A quota is told of a failure twice",
+		file: "decide.go", old: `quota.Failed(o.failure)`, new: `quota.Failed(o.failure); quota.Failed(o.failure)`,
+		tests: `TestQuotaHearsOfEachAttempt`,
+	},
+	{
+		name:  "A quota that panics when a retry is called off leaves the response open",
+		file:  "finish.go",
+		old:   `func (r *route) end(p *permit, o *outcome, returned *http.Response) {`,
+		new:   `func (r *route) end(p *permit, o *outcome, returned *http.Response) { r.giveBack(p)`,
+		tests: `TestQuotaThatPanicsLeavesNothingOpen`,
+	},
 }
 
 // keys are faults in what state is kept for whom.
