@@ -305,7 +305,7 @@ var answers = []mutant{
 	{
 		name: "The caller's response lacks the trailers that come after a body that was looked at",
 		file: "peek.go", old: `if err == io.EOF { p.copyTrailers() }`, new: ``,
-		tests: `TestPeekLeavesTheTrailersAlone|TestTrailersBothWays`,
+		tests: `TestTrailersOfAnErrorPage`,
 	},
 	{
 		name: "A response is let go only when Prepare has returned",

@@ -97,11 +97,11 @@ var quotas = []mutant{
 		tests: `TestQuotaHearsOfEachAttempt`,
 	},
 	{
-		name:  "A quota that panics when a retry is called off leaves the response open",
+		name:  "A quota that panics when it gets something back leaves the response open",
 		file:  "finish.go",
 		old:   `func (r *route) end(p *permit, o *outcome, returned *http.Response) {`,
 		new:   `func (r *route) end(p *permit, o *outcome, returned *http.Response) { r.giveBack(p)`,
-		tests: `TestQuotaThatPanicsLeavesNothingOpen`,
+		tests: `TestQuotaThatPanicsLeavesNothingOpen|TestQuotaAndObserveThatPanicLeaveNothingOpen`,
 	},
 }
 
