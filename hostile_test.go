@@ -483,6 +483,22 @@ func TestQuotaThatPanicsLeavesNothingOpen(t *testing.T) {
 	})
 }
 
+// Nor does it if Observe panics first, before the response is kept for the retry.
+func TestQuotaAndObserveThatPanicLeaveNothingOpen(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := longest(Standard())
+		s.Quota = brokenQuota{NewBucket(500)}
+		base, body := script(status(503)), opaque("hello")
+		transport := &Transport{Base: base, Strategy: s, Observe: func(Event) { panic("observed") }}
+		require.PanicsWithValue(t, "broken", func() {
+			_, _ = transport.RoundTrip(newRequest(t, "PUT", body))
+		})
+		synctest.Wait()
+		base.requireClosed(t, 0)
+		require.Equal(t, 1, body.closes())
+	})
+}
+
 // endingIn gives its text and then an error.
 func endingIn(text string, err error) io.ReadCloser {
 	return io.NopCloser(io.MultiReader(strings.NewReader(text), errorReader{err}))

@@ -329,6 +329,40 @@ func TestTrailersBothWays(t *testing.T) {
 	}
 }
 
+// The trailers of an error page that was looked at reach the caller once it has
+// read the page, whether the server announced them or not.
+func TestTrailersOfAnErrorPage(t *testing.T) {
+	noLeaks(t)
+	for _, protocol := range allProtocols {
+		address, base := serve(t, protocol, func(w http.ResponseWriter, r *http.Request) {
+			name := http.TrailerPrefix + "Sum"
+			if r.URL.Path == "/announced" {
+				name = "Sum"
+				w.Header().Set("Trailer", name)
+			}
+			w.Header().Set("Content-Type", "application/json")
+			w.WriteHeader(400)
+			_, _ = io.WriteString(w, `{"code":"Wrong"}`)
+			_ = http.NewResponseController(w).Flush()
+			w.Header().Set(name, "42")
+		})
+		for name, transport := range transports(base) {
+			for _, path := range []string{"/announced", "/sudden"} {
+				t.Run(protocol+"/"+name+path, func(t *testing.T) {
+					req, err := http.NewRequestWithContext(t.Context(), "GET", address+path, nil)
+					require.NoError(t, err)
+					resp, err := transport.RoundTrip(req)
+					require.NoError(t, err)
+					_, err = io.Copy(io.Discard, resp.Body)
+					require.NoError(t, err)
+					require.NoError(t, resp.Body.Close())
+					require.Equal(t, http.Header{"Sum": {"42"}}, resp.Trailer)
+				})
+			}
+		}
+	}
+}
+
 // A proxy that refuses its CONNECT gets another, and the tunnel carries the
 // request, over HTTP/1 and HTTP/2.
 func TestConnectThroughAProxy(t *testing.T) {

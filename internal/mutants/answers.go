@@ -10,7 +10,7 @@ var answers = []mutant{
 	},
 	{
 		name: "An error that the look into the body met is lost",
-		file: "peek.go", old: `if p.err != nil { return 0, p.err }`, new: ``,
+		file: "peek.go", old: `n, err := 0, p.err`, new: `n, err := 0, error(nil)`,
 		tests: `TestErrorDuringALookReachesTheCaller`,
 	},
 	{
@@ -19,24 +19,30 @@ var answers = []mutant{
 		tests: `TestBodyThatPanicsDuringALook`,
 	},
 	{
-		name: "An error page that does not end holds the request up",
-		file: "peek.go", old: `readBody(a, peekTime) a.Code = jsonBodyCode`, new: `readBody(a, -1); a.Code = jsonBodyCode`,
+		name:  "An error page that does not end holds the request up",
+		file:  "peek.go",
+		old:   `readBody(a, peekTime) a.Code = format.InBody(a.Body)`,
+		new:   `if format == errorcode.JSON { readBody(a, -1) } else { readBody(a, peekTime) }; a.Code = format.InBody(a.Body)`,
 		tests: `TestPeekOfASlowBody|TestStalledErrorBodies$`,
 	},
 	{
-		name: "An error page in XML that does not end holds the request up",
-		file: "peek.go", old: `readBody(a, peekTime) a.Code = xmlBodyCode`, new: `readBody(a, -1); a.Code = xmlBodyCode`,
+		name:  "An error page in XML that does not end holds the request up",
+		file:  "peek.go",
+		old:   `readBody(a, peekTime) a.Code = format.InBody(a.Body)`,
+		new:   `if format == errorcode.XML { readBody(a, -1) } else { readBody(a, peekTime) }; a.Code = format.InBody(a.Body)`,
 		tests: `TestPeekOfASlowBody|TestStalledErrorBodies$`,
 	},
 	{
 		name: "An error code in a header is not seen",
-		file: "peek.go", old: `if a.Code = headerCode(a.Response.Header); a.Code != "" { return }`, new: ``,
-		tests: `TestHeaderCode|TestVectorsErrorCodes`,
+		file: "peek.go", old: `if a.Code = errorcode.InHeaders(a.Request.Method, a.Response); a.Code != "" { return }`, new: ``,
+		tests:    `TestErrorsKeepNoHeaders|TestVectorsErrorCodes`,
+		packages: []string{"./aws"},
 	},
 	{
 		name: "An error code in a compressed body is not seen",
 		file: "peek.go", old: `strings.EqualFold(encoding, "identity"), strings.EqualFold(encoding, "gzip"):`, new: `strings.EqualFold(encoding, "identity"):`,
-		tests: `TestPeekLeavesTheBodyWhole|TestBodyCodes|TestVectorsErrorBodies`,
+		tests:    `TestPeekLeavesTheBodyWhole|TestBodyCodes|TestVectorsErrorBodies`,
+		packages: []string{"./aws", "./internal/errorcode"},
 	},
 	{
 		name: "A small compressed body fills the memory",
@@ -72,7 +78,7 @@ var answers = []mutant{
 	},
 	{
 		name: "An error does not tell the status before it",
-		file: "decide.go", old: `h.last.status, h.last.code = o.Response.StatusCode, o.knownCode(v)`, new: ``,
+		file: "decide.go", old: `h.last.status, h.last.code = o.Response.StatusCode, r.policy.listed(o.Code)`, new: ``,
 		tests: `TestLastErrorNamesAttemptsAndReason|TestCancelDuringWait|TestPrepareFailure`,
 	},
 	{
@@ -82,12 +88,12 @@ var answers = []mutant{
 	},
 	{
 		name: "An error of the second attempt looks like one of the first",
-		file: "finish.go", old: `case o.Number == 1 && (d.reason`, new: `case (d.reason`,
+		file: "finish.go", old: `return o.Number == 1 && (d.reason`, new: `return (d.reason`,
 		tests: `TestHopelessErrorAfterARetry`,
 	},
 	{
 		name: "A hopeless first error is wrapped",
-		file: "finish.go", old: `(d.reason == NotRetryable || o.body`, new: `(o.body`,
+		file: "finish.go", old: `|| d.reason == NotRetryable || o.sent`, new: `|| o.sent`,
 		tests: `TestHopelessErrorIsReturnedAsItCame`,
 	},
 	{
@@ -102,7 +108,7 @@ var answers = []mutant{
 	},
 	{
 		name: "A panic leaves the response open",
-		file: "finish.go", old: `[...]*http.Response{o.Response, p.answer.resp}`, new: `[...]*http.Response{p.answer.resp}`,
+		file: "finish.go", old: `if o.Response != returned { abandon(o.Response) }`, new: ``,
 		tests: `TestPanicsLeaveNothingBehind|TestPanicsOfTheUsersFunctions`,
 	},
 	{
@@ -117,7 +123,7 @@ var answers = []mutant{
 	},
 	{
 		name: "A request that is not retried leaves its body open",
-		file: "finish.go", old: `p.limit = nil } p.body.Finish()`, new: `p.limit = nil }`,
+		file: "finish.go", old: `func (r *route) giveBack(p *permit) { p.body.Finish()`, new: `func (r *route) giveBack(p *permit) {`,
 		tests: `TestEveryExitClosesTheBody|TestRequestBodyIsClosedOnce`,
 	},
 	{
@@ -142,8 +148,8 @@ var answers = []mutant{
 	},
 	{
 		name: "An event tells a code that no rule lists",
-		file: "decide.go", old: `if v.byCode { return o.Code } return ""`, new: `return o.Code`,
-		tests: `TestCodeOutsideTheListsIsNotRepeated`,
+		file: "strategy.go", old: `if code != "" && slices.ContainsFunc(p.Classifiers, func(c Classifier) bool { return lists(c, code) }) { return code } return ""`, new: `return code`,
+		tests: `TestEventsShowListedCodesOnly|TestCodeOutsideTheListsIsNotRepeated`,
 	},
 	{
 		name: "The response is closed while its retry waits",
@@ -182,24 +188,25 @@ var answers = []mutant{
 	},
 	{
 		name: "A response stays open although its retry is sent",
-		file: "attempt.go", old: `if p.answer.resp != nil { p.answer.letGo(r.req) }`, new: ``,
-		tests: `TestRetriesUntilSuccess|TestDiscard|TestErrorPagesKeepTheConnection`,
+		file: "attempt.go", old: `p.answer.letGo(r.req)`, new: ``,
+		tests: `TestRetriesUntilSuccess|TestDiscard|TestErrorPagesKeepTheConnection|TestResponseBeforeARetryIsClosedOnce`,
 	},
 	{
 		name: "A panic while a retry waits leaves the response open",
-		file: "finish.go", old: `[...]*http.Response{o.Response, p.answer.resp}`, new: `[...]*http.Response{o.Response}`,
+		file: "finish.go", old: `if p.answer.resp != nil && p.answer.resp != returned { abandon(p.answer.resp) }`, new: ``,
 		tests: `TestPanicsLeaveNothingBehind|TestPanicsOfTheUsersFunctions`,
 	},
 	{
 		name: "The response that the caller gets is closed",
-		file: "finish.go", old: `resp != nil && resp != returned &&`, new: `resp != nil &&`,
+		file: "finish.go", old: `if o.Response != returned { abandon(o.Response) }`, new: `abandon(o.Response)`,
 		tests: `TestLastResponseIsTheCallers|TestRetriesUntilSuccess`,
 	},
 	{
 		name: "A backoff counts from the end of the first attempt",
 		file: "attempt.go", old: `o.Response, o.Err, o.Code, o.Body, o.Done = nil, nil, "", nil, time.Time{}`,
-		new:   `o.Response, o.Err, o.Code, o.Body = nil, nil, "", nil; _ = time.Time{}`,
-		tests: `TestRetriesUntilSuccess|TestFixedInterval|TestCustomBackoff`,
+		new:      `o.Response, o.Err, o.Code, o.Body = nil, nil, "", nil; _ = time.Time{}`,
+		tests:    `TestRetriesUntilSuccess|TestFixedInterval|TestCustomBackoff`,
+		packages: []string{"./services", "./aws"},
 	},
 	{
 		name: "An error code of one attempt counts for the next",
@@ -237,7 +244,7 @@ var answers = []mutant{
 	},
 	{
 		name: "A first error is returned as it is, although the caller's context ended and it does not say so",
-		file: "finish.go", old: `|| during) && r.tellsEnd(o.Err):`, new: `|| during):`,
+		file: "finish.go", old: `case r.hadNoPart(o, d) && r.tellsEnd(o.Err):`, new: `case r.hadNoPart(o, d):`,
 		tests: `TestErrorAfterTheContextEndedTellsHow|TestCancelledUploadTellsWhy`,
 	},
 	{
@@ -277,7 +284,7 @@ var answers = []mutant{
 	},
 	{
 		name: "An error of a request that was cancelled after a failure does not tell the failure",
-		file: "finish.go", old: `o.Err, failure{err: o.Err})`, new: `o.Err, failure{})`,
+		file: "finish.go", old: `o.Err, ending{err: o.Err})`, new: `o.Err, ending{})`,
 		tests: `TestErrorsTellWhatFailedBefore|TestAnswerOfACancelledRequest|TestCancelInObserve`,
 	},
 	{
@@ -294,5 +301,15 @@ var answers = []mutant{
 		name: "The event of an attempt that the limiter refuses does not tell the wait",
 		file: "finish.go", old: `d.wait, d.from = why.wait, "limiter"`, new: `_ = why.wait`,
 		tests: `TestRefusalTellsTheWait`,
+	},
+	{
+		name: "The caller's response lacks the trailers that come after a body that was looked at",
+		file: "peek.go", old: `if err == io.EOF { p.copyTrailers() }`, new: ``,
+		tests: `TestTrailersOfAnErrorPage`,
+	},
+	{
+		name: "A response is let go only when Prepare has returned",
+		file: "attempt.go", old: `p.answer.letGo(r.req)`, new: `defer p.answer.letGo(r.req)`,
+		tests: `TestKeptAnswerDoesNotHoldUpPrepare|TestAttemptIsSentAfterPrepare`,
 	},
 }

@@ -100,7 +100,7 @@ var attempts = []mutant{
 	},
 	{
 		name: "A request with another method that a retry makes is not retried",
-		file: "context.go", old: `m.shown.Load() && m.method == req.Method && (`, new: `m.shown.Load() && (`,
+		file: "context.go", old: `m.shown.Load() && m.method == methodOf(req) && (`, new: `m.shown.Load() && (`,
 		tests: `TestStackedTransportsRetryOtherRequests`,
 	},
 	{

@@ -19,12 +19,13 @@ var bodies = []mutant{
 	},
 	{
 		name: "A copy of the body can be opened when its attempt is over",
-		file: "internal/replay/shared.go", old: `if attempt != s.attempt { return nil, ErrOver }`, new: ``,
-		tests: `TestStaleGetBody`,
+		file: "internal/replay/opaque.go", old: `if attempt != o.attempt { return nil, ErrOver }`, new: ``,
+		tests:    `TestFenceKeepsAnOldAttemptOut|TestFenceEndsAnAttempt`,
+		packages: []string{"./internal/replay"},
 	},
 	{
 		name: "A body that failed midway is sent again",
-		file: "internal/replay/stream.go", old: `case s.end != nil && s.end != io.EOF:`, new: `case s.end != nil && s.end != io.EOF && false:`,
+		file: "internal/replay/stream.go", old: `case s.ended != nil && s.ended != io.EOF:`, new: `case s.ended != nil && s.ended != io.EOF && false:`,
 		tests: `TestBodyThatFailsMidway`,
 	},
 	{
@@ -34,17 +35,18 @@ var bodies = []mutant{
 	},
 	{
 		name: "The caller's body stays open at the end",
-		file: "internal/replay/shared.go", old: `case s.done(): return s.closeSource()`, new: `case s.done(): return nil`,
+		file: "internal/replay/opaque.go", old: `case o.done(): return o.closeSource()`, new: `case o.done(): return nil`,
 		tests: `TestRequestBodyIsClosedOnce|TestEveryExitClosesTheBody`,
 	},
 	{
 		name: "What was kept for a retry stays in memory after the last attempt",
-		file: "internal/replay/stream.go", old: `clear(s.chunks[:r.at.chunk])`, new: ``,
-		tests: `TestCaptureIsFreedWhileTheSourceIsIdle`,
+		file: "internal/replay/stream.go", old: `clear(s.chunks[:r.chunk])`, new: ``,
+		tests:    `TestCaptureIsFreedWhileTheSourceIsIdle`,
+		packages: []string{"./internal/replay"},
 	},
 	{
 		name: "What the last attempt has read of the body stays in memory",
-		file: "internal/replay/stream.go", old: `s.chunks[at.chunk] = nil`, new: `_ = at`,
+		file: "internal/replay/stream.go", old: `if s.sole == r { s.chunks[r.chunk] = nil }`, new: ``,
 		tests: `TestCaptureIsFreedAsTheLastAttemptReadsIt`,
 	},
 	{
@@ -54,28 +56,29 @@ var bodies = []mutant{
 	},
 	{
 		name: "A copy that was forgotten holds the body open",
-		file: "internal/replay/shared.go", old: `s.open = slices.DeleteFunc(s.open, func(r *reader) bool { return !r.own && !r.begun })`, new: ``,
+		file: "internal/replay/opaque.go", old: `o.open = slices.DeleteFunc(o.open, func(r *reader) bool { return !r.own && !r.begun })`, new: ``,
 		tests: `TestForgottenCopy|TestBaseForgetsACopy`,
 	},
 	{
 		name: "A copy that Prepare has begun to read goes on reading",
-		file: "internal/replay/prepare.go", old: `if !r.own { r.leave() }`, new: `_ = r`,
+		file: "internal/replay/prepare.go", old: `if !r.own { r.leave(ErrOver) }`, new: `_ = r`,
 		tests: `TestPrepare|TestForgottenCopy`,
 	},
 	{
 		name: "A body of Prepare's making does not close the caller's",
-		file: "internal/replay/prepare.go", old: `s.wrapped = false s.leaveAll()`, new: `s.wrapped = false`,
+		file: "internal/replay/prepare.go", old: `a.own.body.end(a.own.attempt)`, new: ``,
 		tests: `TestPrepareThatWrapsABodyWithoutItsClose`,
 	},
 	{
 		name: "A body is read on while it is decided whether it is sent again",
-		file: "internal/replay/stream.go", old: `case !s.shared.held && !s.reading:`, new: `case !s.reading:`,
+		file: "internal/replay/stream.go", old: `case !s.held && !s.reading:`, new: `case !s.reading:`,
 		tests: `TestLateReadLosesNothing|TestFenceKeepsAnOldAttemptOut|TestBlockedSourceIsNotReplayable`,
 	},
 	{
 		name: "Two readers read the caller's body at the same time",
-		file: "internal/replay/stream.go", old: `case !s.shared.held && !s.reading:`, new: `case !s.shared.held:`,
-		tests: `TestCopiesAreIndependent|TestLateReadLosesNothing|TestConcurrentOpaqueBodies`,
+		file: "internal/replay/stream.go", old: `case !s.held && !s.reading:`, new: `case !s.held:`,
+		tests:    `TestLateReadLosesNothing|TestConcurrentOpaqueBodies|TestCopiesAreIndependent|TestReadersAtOnce`,
+		packages: []string{"./internal/replay"},
 	},
 	{
 		name: "A body that was cut short ends like a whole one",
@@ -104,7 +107,7 @@ var bodies = []mutant{
 	},
 	{
 		name: "A reader that returns more than there was room for is believed",
-		file: "internal/replay/stream.go", old: `if n < 0 || n > len(p) {`, new: `if n < 0 {`,
+		file: "internal/replay/stream.go", old: `if n < 0 || n > len(into) {`, new: `if n < 0 {`,
 		tests: `TestReaderThatLies`,
 	},
 	{
@@ -114,12 +117,12 @@ var bodies = []mutant{
 	},
 	{
 		name: "A body whose Read ends its goroutine hangs its reader",
-		file: "internal/replay/stream.go", old: `s.reading, s.end = false, err`, new: `if err == ErrSourceQuit { return }; s.reading, s.end = false, err`,
+		file: "internal/replay/stream.go", old: `s.reading, s.ended = false, err`, new: `if err == errSourceQuit { return }; s.reading, s.ended = false, err`,
 		tests: `TestSourceThatEndsItsGoroutine`,
 	},
 	{
 		name: "A source that blocks is not closed when the caller gives up",
-		file: "internal/replay/shared.go", old: `if s.ctx.Err() != nil { s.closeSource() }`, new: ``,
+		file: "internal/replay/opaque.go", old: `if o.done() || o.ctx.Err() != nil {`, new: `if o.done() {`,
 		tests: `TestEndOfContext`,
 	},
 	{
@@ -164,12 +167,12 @@ var bodies = []mutant{
 	},
 	{
 		name: "A body that Prepare takes away stays open",
-		file: "internal/replay/prepare.go", old: `must be able to see Close(b.held)`, new: "must be able to see\n_ = b.held",
+		file: "internal/replay/prepare.go", old: `must be able to see Close(original)`, new: "must be able to see\n_ = original",
 		tests: `TestPrepareThatTakesTheBodyAway`,
 	},
 	{
 		name: "A body of a request is cut off when its retry is decided, not when it is sent",
-		file: "transport.go", old: `past.add(&o, v, d)`, new: `p.body.Fence(); past.add(&o, v, d)`,
+		file: "transport.go", old: `r.remember(&past, &o, v, d)`, new: `p.body.Fence(); r.remember(&past, &o, v, d)`,
 		tests: `TestRefusedRetryLeavesTheUploadAlone`,
 	},
 	{
@@ -179,7 +182,7 @@ var bodies = []mutant{
 	},
 	{
 		name: "A reader of an attempt that is over gets bytes",
-		file: "internal/replay/reader.go", old: `case r.attempt != s.attempt:`, new: `case false:`,
+		file: "internal/replay/reader.go", old: `case r.attempt != o.attempt:`, new: `case false:`,
 		tests: `TestFenceKeepsAnOldAttemptOut`,
 	},
 	{
@@ -204,7 +207,7 @@ var bodies = []mutant{
 	},
 	{
 		name: "A stream that failed counts as sound",
-		file: "internal/replay/state.go", old: `return r.shared.source.check() == ErrFailed`, new: `return false`,
+		file: "internal/replay/state.go", old: `return r.body.source.check() == ErrFailed`, new: `return false`,
 		tests: `TestErrorOfABodyProvesNothing|TestErrorOfTheCallersBodyIsReturnedAsItIs`,
 	},
 	{
@@ -224,12 +227,12 @@ var bodies = []mutant{
 	},
 	{
 		name: "A failed body counts as sound if its error looks like a failed dial, and one that can't be watched, too",
-		file: "safety.go", old: `case o.body != replay.Fine:`, new: `case o.body == replay.Failed:`,
+		file: "safety.go", old: `case o.sent != replay.Fine:`, new: `case o.sent == replay.Failed:`,
 		tests: `TestDialErrorOfTheBody`,
 	},
 	{
 		name: "An error of the caller's own body is wrapped",
-		file: "finish.go", old: `|| o.body == replay.Failed ||`, new: `||`,
+		file: "finish.go", old: `|| o.sent == replay.Failed ||`, new: `||`,
 		tests: `TestErrorOfTheCallersBodyIsReturnedAsItIs`,
 	},
 	{
@@ -239,7 +242,17 @@ var bodies = []mutant{
 	},
 	{
 		name: "A body that is sent once is kept",
-		file: "transport.go", old: `if r.attempts > 1 || t.Prepare != nil {`, new: `{`,
+		file: "transport.go", old: `if body.Opaque() && (r.attempts > 1 || t.Prepare != nil) {`, new: `if body.Opaque() {`,
 		tests: `TestBodyOfASingleAttemptIsNotKept`,
+	},
+	{
+		name: "An upload is cut off before it is seen that its file has changed",
+		file: "attempt.go", old: `if err := p.body.Check(); err != nil && !first {`, new: `if !first { p.body.Fence() }; if err := p.body.Check(); err != nil && !first {`,
+		tests: `TestAnswerIsWholeAfterAFileChanged`,
+	},
+	{
+		name: "A copy of a body that GetBody reopened may fail unseen",
+		file: "internal/replay/replay.go", old: `if reopened, ok := b.held.(*watchedBody); ok { reopened.watchCopies(out) }`, new: ``,
+		tests: `TestErrorOfACopyProvesNothingInARetry`,
 	},
 }

@@ -16,17 +16,20 @@ var deciding = []mutant{
 	{
 		name: "No error code is read",
 		file: "decide.go", old: `readError(&o.Attempt)`, new: `_ = o.Attempt`,
-		tests: `TestVectorsErrorBodies`,
+		tests:    `TestVectorsErrorBodies`,
+		packages: []string{"./aws"},
 	},
 	{
 		name: "A classifier that needs the body is not asked again",
 		file: "decide.go", old: `if v.class == NeedsBody {`, new: `if false {`,
-		tests: `TestS3Errors`,
+		tests:    `TestS3Errors`,
+		packages: []string{"./aws"},
 	},
 	{
 		name: "A classifier gets only the body that comes within 250 ms",
 		file: "decide.go", old: `readBody(&o.Attempt, -1)`, new: `readBody(&o.Attempt, peekTime)`,
-		tests: `TestS3ErrorAfterAWhile`,
+		tests:    `TestS3ErrorAfterAWhile`,
+		packages: []string{"./aws"},
 	},
 	{
 		name: "An error that a classifier calls a success is one",
@@ -36,11 +39,12 @@ var deciding = []mutant{
 	{
 		name: "A refused time stamp is retried although the clocks agree",
 		file: "decide.go", old: `v.class == ClockSkewed && skewed`, new: `v.class == ClockSkewed && (skewed || true)`,
-		tests: `TestVectorsClockSkewDecisions`,
+		tests:    `TestVectorsClockSkewDecisions`,
+		packages: []string{"./aws"},
 	},
 	{
 		name: "A failure below status 400 has no time at which it ended",
-		file: "decide.go", old: `v.class = Permanent } o.ended() return v`, new: `v.class = Permanent }; return v`,
+		file: "decide.go", old: `v.class = Permanent } o.stampDone() if`, new: `v.class = Permanent }; if`,
 		tests: `TestFailuresBelow400`,
 	},
 	{
@@ -50,13 +54,13 @@ var deciding = []mutant{
 	},
 	{
 		name: "A first attempt that succeeds earns no token",
-		file: "decide.go", old: `r.policy.give(max(o.cost, 1))`, new: `r.policy.give(o.cost)`,
-		tests: `TestTokens|TestVectorsQuota`,
+		file: "bucket.go", old: `b.give(max(cost, 1))`, new: `b.give(cost)`,
+		tests: `TestTokens|TestBucketTimeline`,
 	},
 	{
 		name: "A retry that succeeds gives back one token in place of its cost",
-		file: "decide.go", old: `r.policy.give(max(o.cost, 1))`, new: `r.policy.give(1)`,
-		tests: `TestTokens|TestVectorsQuota`,
+		file: "bucket.go", old: `b.give(max(cost, 1))`, new: `b.give(1)`,
+		tests: `TestTokens|TestBucketTimeline`,
 	},
 	{
 		name: "The limiter takes every failure for throttling",
@@ -71,12 +75,12 @@ var deciding = []mutant{
 	},
 	{
 		name: "One attempt more than MaxAttempts is made",
-		file: "decide.go", old: `o.Number >= r.attemptsAllowed()`, new: `o.Number > r.attemptsAllowed()`,
+		file: "decide.go", old: `o.Number >= r.attempts`, new: `o.Number > r.attempts`,
 		tests: `TestModesTable|TestOverridesOfTheContext`,
 	},
 	{
 		name: "A request that is not idempotent is repeated after any failure",
-		file: "decide.go", old: `case !r.repeatable() && !unprocessed(o, v):`, new: `case false:`,
+		file: "decide.go", old: `case !r.mayRepeat() && !unprocessed(o, v):`, new: `case false:`,
 		tests: `TestSafety`,
 	},
 	{
@@ -86,14 +90,12 @@ var deciding = []mutant{
 	},
 	{
 		name: "A cancellation while the body is awaited is blamed on the body",
-		file: "decide.go", old: `if cancellation(r.req) != nil { return no(Cancelled) } return decision{reason: BodyNotReplayable`,
-		new:   `return decision{reason: BodyNotReplayable`,
+		file: "decide.go", old: `case obstacle != nil && cancellation(r.req) != nil:`, new: `case false:`,
 		tests: `TestCancelDuringTheGrace`,
 	},
 	{
 		name: "A retry whose GetBody fails costs tokens",
-		file: "decide.go", old: `if d.obstacle != nil { if cancellation`,
-		new:   `if d.obstacle != nil { r.policy.take(r.policy.costOf(&o.Attempt, v.class)); if cancellation`,
+		file: "decide.go", old: `case obstacle != nil: return`, new: `case obstacle != nil: r.policy.Quota.Take(r.ctx, o.failure); return`,
 		tests: `TestGetBodyThatFails`,
 	},
 	{
@@ -114,12 +116,12 @@ var deciding = []mutant{
 	},
 	{
 		name: "A base that goes on reading an old body takes from the new one",
-		file: "internal/replay/shared.go", old: `s.unwatch() s.attempt++`, new: `s.unwatch()`,
+		file: "internal/replay/opaque.go", old: `o.stopWatch() o.attempt++`, new: `o.stopWatch()`,
 		tests: `TestFenceKeepsAnOldAttemptOut`,
 	},
 	{
 		name: "A cancelled wait keeps the tokens of the retry that was not sent",
-		file: "finish.go", old: `r.policy.give(p.cost) p.cost = 0`, new: `p.cost = 0`,
+		file: "finish.go", old: `r.policy.Quota.Return(p.cost)`, new: ``,
 		tests: `TestCancelDuringWait|TestPanicsConserveTokens`,
 	},
 	{
@@ -134,12 +136,12 @@ var deciding = []mutant{
 	},
 	{
 		name: "A body whose source is slow is not replayed",
-		file: "internal/replay/shared.go", old: `for left := graceSteps; pending != nil`, new: `for left := 0 * graceSteps; pending != nil`,
+		file: "internal/replay/opaque.go", old: `for left := graceSteps; ; {`, new: `for left := 0 * graceSteps; ; {`,
 		tests: `TestSlowSourceIsReplayed`,
 	},
 	{
 		name: "A GetBody that fails ends in a retry without a body",
-		file: "decide.go", old: `d.obstacle = p.body.Reopen()`, new: `_ = p.body.Reopen()`,
+		file: "decide.go", old: `obstacle = p.body.Reopen()`, new: `_ = p.body.Reopen()`,
 		tests: `TestGetBodyThatFails`,
 	},
 	{
@@ -159,22 +161,23 @@ var deciding = []mutant{
 	},
 	{
 		name: "A backoff hears of the server's wait as if it were its own",
-		file: "decide.go", old: `d.wait, d.from = h.Wait, h.From`, new: `d.wait, d.from, d.own = h.Wait, h.From, h.Wait`,
+		file: "decide.go", old: `d.wait, d.from = hint, o.hint.From`, new: `d.wait, d.from, d.own = hint, o.hint.From, hint`,
 		tests: `TestBackoffIsNotToldTheServersWait`,
 	},
 	{
 		name: "A server's short wait cuts the backoff",
-		file: "decide.go", old: `ok && h.Wait > own {`, new: `ok {`,
-		tests: `TestVectorsServerWaits|TestServerDirectedWaits`,
+		file: "decide.go", old: `o.hinted && hint > own {`, new: `o.hinted {`,
+		tests:    `TestServerDirectedWaits|TestVectorsServerWaits`,
+		packages: []string{"./aws"},
 	},
 	{
 		name: "The cap bounds each of the server's waits, but not their sum",
-		file: "decide.go", old: `h.Wait > s.MaxRetryAfter-past.hinted`, new: `h.Wait > s.MaxRetryAfter`,
+		file: "decide.go", old: `if hint > s.MaxRetryAfter-past.hinted`, new: `if hint > s.MaxRetryAfter`,
 		tests: `TestServerDirectedWaits|TestRetryAfterFloods`,
 	},
 	{
 		name: "A server's wait of exactly the cap is refused",
-		file: "decide.go", old: `h.Wait > s.MaxRetryAfter-past.hinted`, new: `h.Wait >= s.MaxRetryAfter-past.hinted`,
+		file: "decide.go", old: `if hint > s.MaxRetryAfter-past.hinted`, new: `if hint >= s.MaxRetryAfter-past.hinted`,
 		tests: `TestWaitsAtTheirBounds`,
 	},
 	{
@@ -205,7 +208,7 @@ var deciding = []mutant{
 	},
 	{
 		name: "An event blames the backoff for the server's wait",
-		file: "decide.go", old: `d.wait, d.from = h.Wait, h.From`, new: `d.wait = h.Wait`,
+		file: "decide.go", old: `d.wait, d.from = hint, o.hint.From`, new: `d.wait = hint`,
 		tests: `TestHintIsToldWhenItIsWhyWeStop|TestEventsAndTrace`,
 	},
 	{
@@ -236,12 +239,14 @@ var deciding = []mutant{
 	{
 		name: "No classifier is asked about an answer below 400",
 		file: "strategy.go", old: `rest, asked = Success, p.onSuccess`, new: `rest, asked = Success, nil`,
-		tests: `TestFailuresBelow400|TestS3Errors`,
+		tests:    `TestFailuresBelow400|TestS3Errors`,
+		packages: []string{"./aws"},
 	},
 	{
 		name: "A classifier of the user's own is not asked about an answer below 400",
 		file: "strategy.go", old: `failuresOnly := false`, new: `failuresOnly := true`,
-		tests: `TestS3ErrorAfterAWhile|ExampleClassifierFunc`,
+		tests:    `TestS3ErrorAfterAWhile|ExampleClassifierFunc`,
+		packages: []string{"./aws"},
 	},
 	{
 		name: "A user's wait reader may ask for less than nothing",
@@ -252,12 +257,14 @@ var deciding = []mutant{
 	{
 		name: "The bound of a server's wait does not count",
 		file: "strategy.go", old: `if h.MaxExcess > 0 {`, new: `if false {`,
-		tests: `TestVectorsServerWaits`,
+		tests:    `TestVectorsServerWaits`,
+		packages: []string{"./aws"},
 	},
 	{
 		name: "The bound of a server's wait counts from nothing in place of the backoff",
-		file: "strategy.go", old: `min(h.Wait, plus(own, h.MaxExcess))`, new: `min(h.Wait, h.MaxExcess)`,
-		tests: `TestVectorsServerWaits`,
+		file: "strategy.go", old: `min(wait, plus(own, h.MaxExcess))`, new: `min(wait, h.MaxExcess)`,
+		tests:    `TestVectorsServerWaits`,
+		packages: []string{"./aws"},
 	},
 	{
 		name: "A wait that comes on top of the backoff replaces it",
@@ -272,7 +279,8 @@ var deciding = []mutant{
 	{
 		name: "A timeout is free where it has no price of its own",
 		file: "strategy.go", old: `case s.TimeoutCost > 0 && isTimeout(a.Err):`, new: `case isTimeout(a.Err):`,
-		tests: `TestModes|TestVectorsQuota`,
+		tests:    `TestModes|TestVectorsQuota`,
+		packages: []string{"./aws"},
 	},
 	{
 		name: "A throttled retry costs as much as any",
@@ -302,7 +310,8 @@ var deciding = []mutant{
 	{
 		name: "A limiter per request has no beginning",
 		file: "transport.go", old: `|| r.trace != nil || r.limiter != r.policy.Limiter`, new: `|| r.trace != nil`,
-		tests: `TestAdaptiveV1`,
+		tests:    `TestAdaptiveV1`,
+		packages: []string{"./aws"},
 	},
 	{
 		name: "A negative cost is accepted",
@@ -313,5 +322,10 @@ var deciding = []mutant{
 		name: "A strategy that makes no attempt is accepted",
 		file: "strategy.go", old: `if s.MaxAttempts < 1 {`, new: `if s.MaxAttempts < 0 {`,
 		tests: `TestValidate`,
+	},
+	{
+		name: "A user's type around one of ours is not asked whether it is valid",
+		file: "strategy.go", old: `if err := own.check(); err != nil { return err }`, new: `return own.check()`,
+		tests: `TestValidateOfATypeAroundOurs`,
 	},
 }

@@ -70,21 +70,23 @@ func newLaboratory(ctx context.Context, s settings, chosen []mutant) (*laborator
 		return nil, fmt.Errorf("-test.list: %w", err)
 	}
 	l.known = strings.Fields(out)
-	var rows []string
+	var rows, packages []string
 	for _, m := range chosen {
-		if l.matches(m.tests) {
+		if l.matches(m.tests) || len(m.packages) > 0 {
 			rows = append(rows, "(?:"+m.tests+")")
 		}
-	}
-	if out, err := l.runTests(ctx, l.limit*10, l.sound, strings.Join(rows, "|")); err != nil {
-		return nil, fmt.Errorf("the tests fail without a mutant: mend them first: %w\n%s", err, tail(out))
-	}
-	var packages []string
-	for _, m := range chosen {
 		packages = append(packages, m.packages...)
 	}
 	slices.Sort(packages)
 	packages = slices.Compact(packages)
+	wanted := strings.Join(rows, "|")
+	out, err = l.runTests(ctx, l.limit*10, l.sound, wanted)
+	if err == nil {
+		out, err = l.runPackages(ctx, l.limit*10, "", wanted, packages)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("the tests fail without a mutant: mend them first: %w\n%s", err, tail(out))
+	}
 	l.healthy = sync.OnceValue(func() error {
 		if out, err := l.runSuite(ctx, l.sound, "", packages); err != nil {
 			return fmt.Errorf("the suite fails without a mutant: %w\n%s", err, tail(out))
@@ -116,8 +118,8 @@ func (l *laboratory) judge(ctx context.Context, files map[string]string, m mutan
 	if err != nil {
 		return result{notApplied, err.Error()}
 	}
-	if !l.matches(m.tests) {
-		return result{misjudged, fmt.Sprintf("its regexp %q selects no test of the root package", m.tests)}
+	if !l.matches(m.tests) && len(m.packages) == 0 {
+		return result{misjudged, fmt.Sprintf("its regexp %q selects no test of the root package, and it names no other", m.tests)}
 	}
 	overlay, binary, err := l.overlay(file, source)
 	if err != nil {
@@ -132,6 +134,9 @@ func (l *laboratory) judge(ctx context.Context, files map[string]string, m mutan
 		moved = fmt.Sprintf("it has moved from %s to %s: change its row\n", m.file, file)
 	}
 	out, err := l.runTests(ctx, l.limit, binary, m.tests)
+	if err == nil {
+		out, err = l.runPackages(ctx, l.limit, overlay, m.tests, m.packages)
+	}
 	switch {
 	case err != nil && m.equivalent != "":
 		return result{misjudged, moved + "its row says that no test can find it, but " + killer(out) + " does"}
@@ -194,10 +199,18 @@ func (l *laboratory) runTests(ctx context.Context, limit time.Duration, binary, 
 func (l *laboratory) runSuite(ctx context.Context, binary, overlay string, packages []string) (string, error) {
 	limit := 10 * l.limit
 	out, err := l.runTests(ctx, limit, binary, ".")
-	if err != nil || len(packages) == 0 {
+	if err != nil {
 		return out, err
 	}
-	args := append(l.flags("test", overlay), "-count=1", "-failfast", "-shuffle=off", "-vet=off", "-timeout", limit.String())
+	return l.runPackages(ctx, limit, overlay, ".", packages)
+}
+
+// runPackages runs those tests of packages other than the root.
+func (l *laboratory) runPackages(ctx context.Context, limit time.Duration, overlay, tests string, packages []string) (string, error) {
+	if len(packages) == 0 {
+		return "", nil
+	}
+	args := append(l.flags("test", overlay), "-run", tests, "-count=1", "-failfast", "-shuffle=off", "-vet=off", "-timeout", limit.String())
 	return l.execute(ctx, limit+10*time.Minute, "go", append(args, packages...)...)
 }
 

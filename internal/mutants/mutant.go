@@ -21,7 +21,7 @@ type mutant struct {
 	old, new string
 
 	tests      string   // the -run regexp of the tests that should find it
-	packages   []string // beside the root package, whose tests are run if those do not
+	packages   []string // where such tests are, too, beside the root package
 	equivalent string   // why no test can find it, or ""
 }
 

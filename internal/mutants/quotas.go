@@ -5,12 +5,14 @@ var quotas = []mutant{
 	{
 		name: "The last tokens can't be spent",
 		file: "bucket.go", old: `if have < int64(n) {`, new: `if have <= int64(n) {`,
-		tests: `TestBucketTimeline|TestVectorsQuota`,
+		tests:    `TestBucketTimeline|TestVectorsQuota`,
+		packages: []string{"./aws"},
 	},
 	{
 		name: "The last retry may cost more than what is left",
 		file: "bucket.go", old: `if have < int64(n) {`, new: `if have < 1 {`,
-		tests: `TestBucketTimeline|TestVectorsQuota`,
+		tests:    `TestBucketTimeline|TestVectorsQuota`,
+		packages: []string{"./aws"},
 	},
 	{
 		name: "Two retries at once pay once",
@@ -34,7 +36,7 @@ var quotas = []mutant{
 	},
 	{
 		name: "A panic gives back the tokens of a retry that was sent",
-		file: "attempt.go", old: `o.cost, p.cost, p.admitted = p.cost, 0, false`, new: `o.cost, p.admitted = p.cost, false`,
+		file: "attempt.go", old: `o.cost, p.cost, p.taken, p.admitted = p.cost, 0, false, false`, new: `o.cost, p.admitted = p.cost, false`,
 		tests: `TestPanicsConserveTokens`,
 	},
 	{
@@ -59,7 +61,7 @@ var quotas = []mutant{
 	},
 	{
 		name: "The tokens of a retry that was not sent come back twice",
-		file: "finish.go", old: `r.policy.give(p.cost) p.cost = 0`, new: `r.policy.give(p.cost)`,
+		file: "finish.go", old: `p.taken = false // before`, new: `// before`,
 		tests: `TestCancelledWaitReturnsItsTokensOnce`,
 	},
 	{
@@ -69,8 +71,37 @@ var quotas = []mutant{
 	},
 	{
 		name: "A retry that is called off gives back nothing",
-		file: "decide.go", old: `p.cost = cost return d`, new: `return d`,
+		file: "decide.go", old: `p.taken, p.cost = true, o.failure.Cost`, new: ``,
 		tests: `TestCancelledWaitReturnsItsTokensOnce`,
+	},
+	{
+		name: "A quota is not told of a permanent answer",
+		file: "decide.go", old: `case o.Response != nil: quota.Answered`, new: `case v.class == Success: quota.Answered`,
+		tests: `TestQuotaHearsOfEachAttempt`,
+	},
+	{
+		name:  "A quota is told of an attempt that the caller cancelled",
+		file:  "decide.go",
+		old:   `if v.class == Unknown { // it was sent`,
+		new:   `if v.class == Unknown && r.policy.Quota != nil { r.policy.Quota.Failed(o.failure) }; if v.class == Unknown { // it was sent`,
+		tests: `TestQuotaAndCancels`,
+	},
+	{
+		name: "A quota is not told that a retry which cost nothing was not sent",
+		file: "finish.go", old: `r.policy.Quota.Return(p.cost)`, new: `if p.cost > 0 { r.policy.Quota.Return(p.cost) }`,
+		tests: `TestQuotaHearsOfACancelledRetryThatCostNothing`,
+	},
+	{
+		name: "A quota is told of a failure twice",
+		file: "decide.go", old: `quota.Failed(o.failure)`, new: `quota.Failed(o.failure); quota.Failed(o.failure)`,
+		tests: `TestQuotaHearsOfEachAttempt`,
+	},
+	{
+		name:  "A quota that panics when it gets something back leaves the response open",
+		file:  "finish.go",
+		old:   `func (r *route) end(p *permit, o *outcome, returned *http.Response) {`,
+		new:   `func (r *route) end(p *permit, o *outcome, returned *http.Response) { r.giveBack(p)`,
+		tests: `TestQuotaThatPanicsLeavesNothingOpen|TestQuotaAndObserveThatPanicLeaveNothingOpen`,
 	},
 }
 
@@ -164,7 +195,7 @@ var keys = []mutant{
 	},
 	{
 		name: "A body stays open when Key panics",
-		file: "finish.go", old: `r.giveBack(p) for _, resp`, new: `if r.policy != nil { r.giveBack(p) }; for _, resp`,
+		file: "finish.go", old: `abandon(p.answer.resp) } r.giveBack(p)`, new: `abandon(p.answer.resp) }; if r.policy != nil { r.giveBack(p) }`,
 		tests: `TestPanicsOfTheUsersFunctions|TestEveryExitClosesTheBody`,
 	},
 }

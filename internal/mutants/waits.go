@@ -5,7 +5,8 @@ var waits = []mutant{
 	{
 		name: "Whole milliseconds may have a fraction",
 		file: "retryafter.go", old: `ok = ok && !strings.Contains(value, ".")`, new: ``,
-		tests: `TestWaitHeaders|TestVectorsServerWaits`,
+		tests:    `TestWaitHeaders|TestVectorsServerWaits`,
+		packages: []string{"./aws"},
 	},
 	{
 		name: "Milliseconds are taken for seconds",
@@ -31,17 +32,20 @@ var waits = []mutant{
 	{
 		name: "A huge Retry-After becomes a negative wait",
 		file: "retryafter.go", old: `product < math.MaxInt64 {`, new: `product == product {`,
-		tests: `TestWaitHeaders|TestVectorsServerWaits`,
+		tests:    `TestWaitHeaders|TestVectorsServerWaits`,
+		packages: []string{"./aws"},
 	},
 	{
 		name: "Retry-After may have an exponent",
 		file: "retryafter.go", old: `strings.Trim(s, "0123456789.") != ""`, new: `strings.Trim(s, "0123456789.e") != ""`,
-		tests: `TestWaitHeaders|TestVectorsServerWaits`,
+		tests:    `TestWaitHeaders|TestVectorsServerWaits`,
+		packages: []string{"./aws"},
 	},
 	{
 		name: "A negative Retry-After counts",
 		file: "retryafter.go", old: `strings.Trim(s, "0123456789.") != ""`, new: `strings.Trim(s, "-0123456789.") != ""`,
-		tests: `TestWaitHeaders|TestVectorsServerWaits`,
+		tests:    `TestWaitHeaders|TestVectorsServerWaits`,
+		packages: []string{"./aws"},
 	},
 	{
 		name: "A header that a user names in lower case is never read",
@@ -51,12 +55,14 @@ var waits = []mutant{
 	{
 		name: "AWS's own header may ask for 50 s more than the backoff",
 		file: "retryafter.go", old: `MaxExcess: 5 * time.Second`, new: `MaxExcess: 50 * time.Second`,
-		tests: `TestVectorsServerWaits`,
+		tests:    `TestVectorsServerWaits`,
+		packages: []string{"./aws"},
 	},
 	{
 		name: "Retry-After wins over the exacter headers",
 		file: "retryafter.go", old: `{amzRetryAfter, retryAfterMS, msRetryAfterMS, retryAfter}`, new: `{retryAfter, amzRetryAfter, retryAfterMS, msRetryAfterMS}`,
-		tests: `TestWaitHeaders|TestVectorsServerWaits|TestServerDirectedWaits`,
+		tests:    `TestWaitHeaders|TestVectorsServerWaits|TestServerDirectedWaits`,
+		packages: []string{"./aws"},
 	},
 	{
 		name: "Full jitter is u² in place of u",
@@ -96,12 +102,14 @@ var waits = []mutant{
 	{
 		name: "A retry may begin when its period is over",
 		file: "backoff.go", old: `plus(r.Elapsed, c.Wait) <= c.Period`, new: `r.Elapsed <= c.Period`,
-		tests: `TestFixedInterval|TestFailuresBelow400|TestBackoffs`,
+		tests:    `TestFixedInterval|TestFailuresBelow400|TestBackoffs`,
+		packages: []string{"./services"},
 	},
 	{
 		name: "A retry may not begin at the end of its period",
 		file: "backoff.go", old: `plus(r.Elapsed, c.Wait) <= c.Period`, new: `plus(r.Elapsed, c.Wait) < c.Period`,
-		tests: `TestFixedInterval|TestFailuresBelow400|TestBackoffs`,
+		tests:    `TestFixedInterval|TestFailuresBelow400|TestBackoffs`,
+		packages: []string{"./services"},
 	},
 	{
 		name: "The backoff counts from when the answer was looked at, not from its end",
@@ -327,12 +335,12 @@ var limiter = []mutant{
 	},
 	{
 		name: "A permit that was not used comes back twice",
-		file: "finish.go", old: `r.limiter.giveBack() p.admitted = false`, new: `r.limiter.giveBack()`,
+		file: "finish.go", old: `if p.admitted { p.admitted = false`, new: `if p.admitted {`,
 		tests: `TestPermitComesBackOnce`,
 	},
 	{
 		name: "An attempt that is sent gives its permit back",
-		file: "attempt.go", old: `o.cost, p.cost, p.admitted = p.cost, 0, false`, new: `o.cost, p.cost = p.cost, 0`,
+		file: "attempt.go", old: `o.cost, p.cost, p.taken, p.admitted = p.cost, 0, false, false`, new: `o.cost, p.cost, p.taken = p.cost, 0, false`,
 		tests: `TestQueueIsFirstComeFirstServed|TestPermitsComeBack`,
 	},
 	{
