@@ -101,7 +101,7 @@ type fuzzRequest struct {
 	resp     *http.Response
 	err      error
 	panicked any
-	ended    bool // ctx had ended when RoundTrip returned
+	ended    bool // ctx had ended when the base returned last
 	took     time.Duration
 	endedIn  atomic.Int64 // how long ctx lived, once it has ended
 }
@@ -462,6 +462,8 @@ func (z *fuzzer) serve(req *http.Request) (*http.Response, error) {
 	if r.calls++; r.calls > 40 {
 		r.cancel() // a strategy may allow attempts without end
 	}
+	// What ends the context from here on may come too late for the error to tell.
+	defer func() { r.ended = r.ctx.Err() != nil }()
 	if z.odd(30) {
 		panic(r)
 	}
@@ -529,7 +531,7 @@ func (r *fuzzRequest) play() {
 	begun := time.Now()
 	stop := context.AfterFunc(r.ctx, func() { r.endedIn.Store(int64(time.Since(begun))) })
 	func() {
-		defer func() { r.panicked, r.took, r.ended = recover(), time.Since(begun), r.ctx.Err() != nil }()
+		defer func() { r.panicked, r.took = recover(), time.Since(begun) }()
 		r.resp, r.err = r.z.transport.RoundTrip(r.req)
 	}()
 	if stop() {

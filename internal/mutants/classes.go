@@ -30,7 +30,7 @@ var classes = []mutant{
 	},
 	{
 		name: "A code counts with any status, although its rule names one",
-		file: "condition.go", old: `if ok, byCode = c.match(a); !ok {`, new: `if ok, byCode = c.match(a); false {`,
+		file: "condition.go", old: `if ok, byCode = c.match(&a); !ok {`, new: `if ok, byCode = c.match(&a); false {`,
 		tests:    `TestConditions|TestBotocoreTable`,
 		packages: []string{"./aws"},
 	},
