@@ -382,7 +382,6 @@ var malformedTexts = [...]string{
 	"invalid empty Content-Length",
 	"unsupported transfer encoding",
 	"too many transfer encodings",
-	"malformed MIME header", // net/textproto/reader.go
 	// net/http/transport.go, readLoop, and h2_bundle.go: more than
 	// Transport.MaxResponseHeaderBytes.
 	"net/http: server response headers exceeded",

@@ -254,3 +254,28 @@ func answerDNS(conn net.Conn, rcode byte) {
 		}
 	}
 }
+
+// A connection that breaks off within a response's headers leaves what looks like
+// a malformed header. It is retried like any broken connection.
+func TestHeadersThatBreakOff(t *testing.T) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	defer listener.Close()
+	go func() {
+		for _, answer := range []string{"HTTP/1.1 200 OK\r\nCon", "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"} {
+			conn, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			_, _ = conn.Read(make([]byte, 1<<10))
+			_, _ = io.WriteString(conn, answer)
+			_ = conn.Close()
+		}
+	}()
+	transport := &Transport{Strategy: noWait()}
+	defer transport.CloseIdleConnections()
+	resp, err := transport.RoundTrip(requestTo(t, "GET", "http://"+listener.Addr().String()))
+	require.NoError(t, err)
+	require.NoError(t, resp.Body.Close())
+	require.Equal(t, 200, resp.StatusCode)
+}
