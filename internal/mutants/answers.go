@@ -194,7 +194,7 @@ var answers = []mutant{
 	{
 		name: "A panic while a retry waits leaves the response open",
 		file: "finish.go", old: `if p.answer.resp != nil && p.answer.resp != returned { abandon(p.answer.resp) }`, new: ``,
-		tests: `TestPanicsLeaveNothingBehind|TestPanicsOfTheUsersFunctions`,
+		tests: `TestQuotaThatPanicsLeavesNothingOpen|TestPanicsLeaveNothingBehind|TestPanicsOfTheUsersFunctions`,
 	},
 	{
 		name: "The response that the caller gets is closed",
