@@ -40,7 +40,7 @@ var answers = []mutant{
 	},
 	{
 		name: "An error code in a compressed body is not seen",
-		file: "peek.go", old: `strings.EqualFold(encoding, "identity"), strings.EqualFold(encoding, "gzip"):`, new: `strings.EqualFold(encoding, "identity"):`,
+		file: "internal/errorcode/errorcode.go", old: `strings.EqualFold(encoding, "identity"), strings.EqualFold(encoding, "gzip"):`, new: `strings.EqualFold(encoding, "identity"):`,
 		tests:    `TestPeekLeavesTheBodyWhole|TestBodyCodes|TestVectorsErrorBodies`,
 		packages: []string{"./aws", "./internal/errorcode"},
 	},
