@@ -41,6 +41,8 @@ func TestLastResponseIsTheCallers(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, 503, resp.StatusCode)
 		require.Same(t, req, resp.Request)
+		synctest.Wait() // for what is done on the side
+		require.Zero(t, base.bodies[2].closes())
 		body, err := io.ReadAll(resp.Body)
 		require.NoError(t, err)
 		require.Equal(t, "the server's words", string(body))

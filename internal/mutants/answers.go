@@ -40,7 +40,7 @@ var answers = []mutant{
 	},
 	{
 		name: "An error code in a compressed body is not seen",
-		file: "peek.go", old: `strings.EqualFold(encoding, "identity"), strings.EqualFold(encoding, "gzip"):`, new: `strings.EqualFold(encoding, "identity"):`,
+		file: "internal/errorcode/errorcode.go", old: `strings.EqualFold(encoding, "identity"), strings.EqualFold(encoding, "gzip"):`, new: `strings.EqualFold(encoding, "identity"):`,
 		tests:    `TestPeekLeavesTheBodyWhole|TestBodyCodes|TestVectorsErrorBodies`,
 		packages: []string{"./aws", "./internal/errorcode"},
 	},
@@ -194,7 +194,7 @@ var answers = []mutant{
 	{
 		name: "A panic while a retry waits leaves the response open",
 		file: "finish.go", old: `if p.answer.resp != nil && p.answer.resp != returned { abandon(p.answer.resp) }`, new: ``,
-		tests: `TestPanicsLeaveNothingBehind|TestPanicsOfTheUsersFunctions`,
+		tests: `TestQuotaThatPanicsLeavesNothingOpen|TestPanicsLeaveNothingBehind|TestPanicsOfTheUsersFunctions`,
 	},
 	{
 		name: "The response that the caller gets is closed",

@@ -4,7 +4,7 @@ package main
 var bodies = []mutant{
 	{
 		name: "A file is sent again from its beginning, not from where the caller left it",
-		file: "internal/replay/shared.go", old: `info: info, start: at}`, new: `info: info, start: at - at}`,
+		file: "internal/replay/opaque.go", old: `info: info, start: at}`, new: `info: info, start: at - at}`,
 		tests: `TestBodyIsSentAgainWhole`,
 	},
 	{
@@ -82,7 +82,7 @@ var bodies = []mutant{
 	},
 	{
 		name: "A body that was cut short ends like a whole one",
-		file: "internal/replay/shared.go", old: `return context.Cause(ctx) } return ErrOver`, new: `return context.Cause(ctx) }; return io.EOF`,
+		file: "internal/replay/opaque.go", old: `return context.Cause(ctx) } return ErrOver`, new: `return context.Cause(ctx) }; return io.EOF`,
 		tests: `TestCopyReadTooLateHasNoCleanEnd`,
 	},
 	{

@@ -70,7 +70,7 @@ var deciding = []mutant{
 	},
 	{
 		name: "A retry by an SDK further out is retried once more",
-		file: "decide.go", old: `if outerAttempt(r.req) > 1 {`, new: `if outerAttempt(r.req) > 2 {`,
+		file: "transport.go", old: `if outerAttempt(r.req) > 1 {`, new: `if outerAttempt(r.req) > 2 {`,
 		tests: `TestOuterRetrierIsNotMultiplied`,
 	},
 	{

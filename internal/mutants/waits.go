@@ -60,7 +60,7 @@ var waits = []mutant{
 	},
 	{
 		name: "Retry-After wins over the exacter headers",
-		file: "retryafter.go", old: `{amzRetryAfter, retryAfterMS, msRetryAfterMS, retryAfter}`, new: `{retryAfter, amzRetryAfter, retryAfterMS, msRetryAfterMS}`,
+		file: "modes.go", old: `{amzRetryAfter, retryAfterMS, msRetryAfterMS, retryAfter}`, new: `{retryAfter, amzRetryAfter, retryAfterMS, msRetryAfterMS}`,
 		tests:    `TestWaitHeaders|TestVectorsServerWaits|TestServerDirectedWaits`,
 		packages: []string{"./aws"},
 	},
