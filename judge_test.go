@@ -215,7 +215,7 @@ func TestPermitsComeBack(t *testing.T) {
 	})
 }
 
-// Whoever waits for a permit gets one that comes back at once.
+// A permit that comes back goes to the head of the queue at once.
 func TestPermitThatComesBackEndsAWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := Adaptive()
