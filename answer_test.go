@@ -27,9 +27,24 @@ func (f roundTrip) RoundTrip(req *http.Request) (*http.Response, error) { return
 func answerWith(req *http.Request, status int, body string) *http.Response {
 	return &http.Response{
 		StatusCode: status, Header: http.Header{}, Request: req,
-		Body: io.NopCloser(strings.NewReader(body)), ContentLength: int64(len(body)),
+		Body: &openBody{Reader: strings.NewReader(body)}, ContentLength: int64(len(body)),
 	}
 }
+
+// An openBody gives nothing once it is closed.
+type openBody struct {
+	io.Reader
+	closed atomic.Bool
+}
+
+func (b *openBody) Read(p []byte) (int, error) {
+	if b.closed.Load() {
+		return 0, http.ErrBodyReadAfterClose
+	}
+	return b.Reader.Read(p)
+}
+
+func (b *openBody) Close() error { b.closed.Store(true); return nil }
 
 // Requests that were throttled together come back together, and the send-rate
 // limiter's queue is then longer than each of them could see before its backoff.
@@ -73,6 +88,7 @@ func TestAnswerIsKeptUntilTheLimiterAdmitsTheRetry(t *testing.T) {
 						if !assert.NoError(t, err) {
 							return
 						}
+						time.Sleep(time.Millisecond) // for whatever might still close the answer
 						assert.Same(t, req, resp.Request)
 						body, err := io.ReadAll(resp.Body)
 						assert.NoError(t, err)
@@ -166,6 +182,7 @@ func TestAnswerIsKeptUntilTheFileIsSeenUnchanged(t *testing.T) {
 		defer changed.Stop()
 		resp, err := transport.RoundTrip(req)
 		require.NoError(t, err)
+		synctest.Wait() // for whatever might still close the answer
 		require.Equal(t, 503, resp.StatusCode)
 		body, err := io.ReadAll(resp.Body)
 		require.NoError(t, err)
