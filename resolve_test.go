@@ -12,10 +12,10 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The short way ends like the long one even if the base takes GetBody away from
-// a request that is not its own.
+// A base takes GetBody away from a request that is not its own, observed or not.
+// The caller gets the response.
 func TestBaseThatTakesGetBody(t *testing.T) {
-	for name, observe := range map[string]func(Event){"short way": nil, "long way": func(Event) {}} {
+	for name, observe := range map[string]func(Event){"not observed": nil, "observed": func(Event) {}} {
 		t.Run(name, func(t *testing.T) {
 			var sent []string
 			base := roundTripFunc(func(req *http.Request) (*http.Response, error) {
@@ -36,8 +36,7 @@ func TestBaseThatTakesGetBody(t *testing.T) {
 	}
 }
 
-// Key and PerKey are asked once for a request, also where the short way is not
-// to be taken.
+// Key and PerKey are asked once for a request, whatever its strategy is made of.
 func TestKeyIsAskedOnce(t *testing.T) {
 	for name, change := range map[string]func(*Strategy){
 		"plain":     func(*Strategy) {},
@@ -60,8 +59,8 @@ func TestKeyIsAskedOnce(t *testing.T) {
 	}
 }
 
-// Who uses an attempt's context in Prepare, for a token say, may do so on the
-// side while the attempt is sent.
+// Prepare may start something with an attempt's context that goes on while the
+// attempt is sent, a token fetch for example.
 func TestContextOfARetryOnTheSide(t *testing.T) {
 	inner := &Transport{Base: script(status(200))}
 	var side sync.WaitGroup
