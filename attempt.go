@@ -34,7 +34,6 @@ type outcome struct {
 	sent        replay.State // of the request body that was sent, if there is an error
 	hint        Hint         // the wait that the server asks for after a failure
 	hinted      bool         // there is one
-	failure     Failure      // what the quota is told of a failure that may be retried
 }
 
 // take returns the response, and makes room for the next outcome.

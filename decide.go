@@ -114,17 +114,19 @@ func (r *route) report(o *outcome, v verdict, past *history) {
 	if quota == nil {
 		return
 	}
-	if v.class != Success && v.class != Permanent {
-		o.failure = Failure{
-			Class: v.class, Timeout: isTimeout(o.Err), Attempt: o.Number, MaxAttempts: r.attempts,
-			Hinted: past.hints + o.obeyed(r.policy, past), Cost: r.policy.costOf(&o.Attempt, v.class), Sent: o.Sent, Done: o.Done,
-		}
-	}
 	switch {
 	case v.class == Transient, v.class == Throttled:
-		quota.Failed(o.failure)
+		quota.Failed(r.failure(o, v, past))
 	case o.Response != nil:
 		quota.Answered(v.class, o.cost)
+	}
+}
+
+// failure is what the quota is told of a failure that may be retried.
+func (r *route) failure(o *outcome, v verdict, past *history) Failure {
+	return Failure{
+		Class: v.class, Timeout: isTimeout(o.Err), Attempt: o.Number, MaxAttempts: r.attempts,
+		Hinted: past.hints + o.obeyed(r.policy, past), Cost: r.policy.costOf(&o.Attempt, v.class), Sent: o.Sent, Done: o.Done,
 	}
 }
 
@@ -216,7 +218,7 @@ func (r *route) outlivesDeadline(wait time.Duration, from time.Time) bool {
 
 // secure gets what the retry needs: the body, which may take a moment, and last
 // the quota's consent. It may turn the decision into a no.
-func (r *route) secure(p *permit, o *outcome, v verdict, d decision) decision {
+func (r *route) secure(p *permit, o *outcome, v verdict, d decision, past *history) decision {
 	obstacle := p.body.Hold()
 	if obstacle == nil {
 		obstacle = p.body.Reopen()
@@ -230,8 +232,9 @@ func (r *route) secure(p *permit, o *outcome, v verdict, d decision) decision {
 	if r.policy.Quota == nil {
 		return d
 	}
-	if r.policy.Quota.Take(r.ctx, o.failure) {
-		p.taken, p.cost = true, o.failure.Cost
+	failure := r.failure(o, v, past)
+	if r.policy.Quota.Take(r.ctx, failure) {
+		p.taken, p.cost = true, failure.Cost
 		return d
 	}
 	if longPoll := r.policy.LongPoll; longPoll != nil && longPoll(r.req) {

@@ -147,7 +147,7 @@ func (t *Transport) RoundTrip(req *http.Request) (resp *http.Response, err error
 		// 5. Decide whether a retry follows, and secure what it needs. (decide.go)
 		d := r.decide(&p, &o, v, &past)
 		if d.reason == 0 {
-			d = r.secure(&p, &o, v, d)
+			d = r.secure(&p, &o, v, d, &past)
 		}
 		// 6. Observe. (event.go)
 		r.observe(&o, v, d)
