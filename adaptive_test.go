@@ -15,6 +15,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
+// Whatever sleeps in this file sleeps in a bubble's virtual time.
+
 // second is a clock for the limiter's pure functions.
 func second(s float64) time.Duration { return time.Duration(math.Round(s * 1e9)) }
 

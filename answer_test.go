@@ -19,6 +19,8 @@ import (
 	"github.com/retrip-go/retrip"
 )
 
+// Whatever sleeps in this file sleeps in a bubble's virtual time.
+
 // roundTrip makes a base of a function.
 type roundTrip func(*http.Request) (*http.Response, error)
 

@@ -214,7 +214,7 @@ func normalize(resp *http.Response, err error) (*http.Response, error) {
 	switch {
 	case err != nil && resp != nil:
 		if resp.Body != nil {
-			_ = resp.Body.Close() // the error decides, and nobody will read it
+			_ = resp.Body.Close() // the error decides: the body is not read
 		}
 		return nil, err
 	case err == nil && resp == nil:

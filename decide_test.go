@@ -12,6 +12,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
+// Whatever sleeps in this file sleeps in a bubble's virtual time.
+
 // What each outcome costs and gives back, through the transport.
 func TestTokens(t *testing.T) {
 	tests := []struct {

@@ -45,7 +45,7 @@ func (k *kept) letGo(req *http.Request) {
 	switch {
 	case resp == nil || resp.Body == nil:
 	case ended && !hasBody(req):
-		_ = resp.Body.Close() // nobody will read it
+		_ = resp.Body.Close() // it has ended
 	default:
 		go replay.Close(resp.Body)
 	}

@@ -386,7 +386,7 @@ func TestPeekLeavesTheTrailersAlone(t *testing.T) {
 				for name := range resp.Trailer {
 					_ = resp.Trailer[name]
 				}
-				time.Sleep(time.Millisecond)
+				time.Sleep(time.Millisecond) // between looks, over real connections
 			}
 			require.NoError(t, resp.Body.Close())
 		})
@@ -405,7 +405,7 @@ func TestAnswerIsWholeAfterAFileChanged(t *testing.T) {
 		w.WriteHeader(503)
 		_ = http.NewResponseController(w).Flush()
 		<-waiting
-		time.Sleep(50 * time.Millisecond)
+		time.Sleep(50 * time.Millisecond) // real time: a cut upload would reach the client by then
 		_, _ = io.WriteString(w, page)
 		_, _ = io.Copy(io.Discard, r.Body)
 	})

@@ -17,6 +17,8 @@ import (
 	"github.com/retrip-go/retrip"
 )
 
+// Whatever sleeps in this file sleeps in a bubble's virtual time.
+
 // A throttledHost answers 429 to the first requests and then what answer says.
 // From the first throttle on, its limiter gives one permit in two seconds.
 type throttledHost struct {

@@ -45,11 +45,11 @@ type Transport struct {
 	Key func(*http.Request) string
 
 	// MaxKeys bounds the keys with a state of their own; 0 means 1024, our
-	// choice: who talks to more hosts at a time is a crawler. Beyond it a key is
+	// choice: raise it for crawlers. Beyond it a key is
 	// forgotten only if its quota is full and its limiter has met no throttle
 	// for five minutes, and if there is none, further keys share one strategy, as
-	// keys of more than 1 KiB always do: nobody gets a fresh quota by inventing
-	// hosts.
+	// keys of more than 1 KiB always do: new host names cannot bypass the
+	// quota.
 	MaxKeys int
 
 	// AttemptTimeout bounds each attempt, from the end of Prepare to the response

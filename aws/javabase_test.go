@@ -13,6 +13,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
+// Whatever sleeps in this file sleeps in a bubble's virtual time.
+
 // The limits of the client that JavaV1 had, on a connection that keeps silent.
 func TestJavaV1Base(t *testing.T) {
 	base := JavaV1Base()

@@ -71,7 +71,7 @@ var quotas = []mutant{
 	},
 	{
 		name: "A retry that is called off gives back nothing",
-		file: "decide.go", old: `p.taken, p.cost = true, o.failure.Cost`, new: ``,
+		file: "decide.go", old: `p.taken, p.cost = true, failure.Cost`, new: ``,
 		tests: `TestCancelledWaitReturnsItsTokensOnce`,
 	},
 	{
@@ -93,7 +93,7 @@ var quotas = []mutant{
 	},
 	{
 		name: "A quota is told of a failure twice",
-		file: "decide.go", old: `quota.Failed(o.failure)`, new: `quota.Failed(o.failure); quota.Failed(o.failure)`,
+		file: "decide.go", old: `quota.Failed(r.failure(o, v, past))`, new: `quota.Failed(r.failure(o, v, past)); quota.Failed(r.failure(o, v, past))`,
 		tests: `TestQuotaHearsOfEachAttempt`,
 	},
 	{

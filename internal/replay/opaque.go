@@ -99,7 +99,7 @@ func (o *opaqueBody) add(ctx context.Context, attempt int) (*reader, error) {
 	if err := o.obstacle(); err != nil {
 		return nil, err
 	}
-	// A copy that nobody has read when the next is opened is as good as
+	// A copy that is not yet read when the next is opened is as good as
 	// forgotten, and holds nothing: net/http replays a stream over a connection
 	// that turns out to be unusable, and then opens another copy without closing
 	// that one (http2shouldRetryRequest). If it is read after all, it is back.

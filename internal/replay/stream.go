@@ -183,7 +183,7 @@ func (s *stream) free(r *reader) {
 	switch {
 	case r == nil:
 		s.chunks = nil
-	case s.sole == nil: // nobody else needs what it has read
+	case s.sole == nil: // what it has read is not needed again
 		s.sole = r
 		clear(s.chunks[:r.chunk])
 	}
