@@ -250,7 +250,7 @@ func TestAdaptiveDelaysFirstAttempts(t *testing.T) {
 		require.Equal(t, []int{0, 1, 2, 4, 5, 6, 8, 9, 10, 12, 13, 14, 16, 17, 18}, order)
 		require.Greater(t, time.Since(start), 2*time.Second)
 		require.Zero(t, s.Limiter.State().Waiting)
-		require.Len(t, base.sent(), 16)
+		require.Len(t, base.Sent(), 16)
 	})
 }
 
@@ -274,9 +274,9 @@ func TestAdmissionBounds(t *testing.T) {
 		body := opaque("body")
 		_, err = transport.RoundTrip(newRequest(t, "PUT", body))
 		require.ErrorIs(t, err, ErrWaitOverCap)
-		require.Equal(t, 1, body.closes())
+		require.Equal(t, 1, body.Closes())
 		require.Zero(t, time.Since(start))
-		require.Empty(t, base.sent())
+		require.Empty(t, base.Sent())
 
 		s.MaxLimiterWait = 2 * time.Second
 		_, err = get(t.Context(), transport)
@@ -350,7 +350,7 @@ func TestAdmissionBoundBehindOthers(t *testing.T) {
 		hasty := *patient
 		hasty.MaxLimiterWait = 5 * time.Second
 		answer := status(200)
-		transport := &Transport{Strategy: patient, Base: roundTripFunc(func(req *http.Request) (*http.Response, error) { return answer(req) })}
+		transport := &Transport{Strategy: patient, Base: step(func(req *http.Request) (*http.Response, error) { return answer(req) })}
 		for range 100 {
 			_, err := get(t.Context(), transport)
 			require.NoError(t, err)
@@ -390,7 +390,7 @@ func TestAdaptiveHearsEveryAttempt(t *testing.T) {
 		require.NoError(t, err)
 		require.True(t, s.Limiter.State().Enabled, "the throttle came on the second attempt")
 		require.Equal(t, 495, s.tokens())
-		require.Len(t, base.sent(), 3)
+		require.Len(t, base.Sent(), 3)
 	})
 }
 
@@ -411,7 +411,7 @@ func TestRateIsAtMostTwiceWhatIsSent(t *testing.T) {
 		s := Adaptive()
 		s.MaxAttempts = 1
 		n := 0
-		transport := &Transport{Strategy: s, Base: roundTripFunc(func(req *http.Request) (*http.Response, error) {
+		transport := &Transport{Strategy: s, Base: step(func(req *http.Request) (*http.Response, error) {
 			if n++; n == 40 {
 				return status(429)(req)
 			}
@@ -438,7 +438,7 @@ func TestTokensAreNeverMoreThanTheBurst(t *testing.T) {
 		answer, failing := status(200), false
 		transport := &Transport{
 			Strategy: s,
-			Base:     roundTripFunc(func(req *http.Request) (*http.Response, error) { return answer(req) }),
+			Base:     step(func(req *http.Request) (*http.Response, error) { return answer(req) }),
 			Prepare: func(*http.Request, PrepareInfo) error {
 				if failing {
 					time.Sleep(4 * time.Second)
@@ -488,7 +488,7 @@ func TestCancelledAttemptDoesNotMoveTheRate(t *testing.T) {
 		s.Limiter.update(s.Limiter.clock(), true)
 		before := s.Limiter.State()
 		ctx, cancel := context.WithCancel(t.Context())
-		base := roundTripFunc(func(req *http.Request) (*http.Response, error) {
+		base := step(func(req *http.Request) (*http.Response, error) {
 			cancel()
 			<-req.Context().Done()
 			return nil, req.Context().Err()

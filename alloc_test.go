@@ -58,7 +58,7 @@ func TestRetryAllocatesOnce(t *testing.T) {
 	countsAllocations(t)
 	bad, good := &http.Response{StatusCode: 503, Body: http.NoBody}, &http.Response{StatusCode: 200, Body: http.NoBody}
 	sent := 0
-	transport := &Transport{Strategy: noWait(), Base: roundTripFunc(func(*http.Request) (*http.Response, error) {
+	transport := &Transport{Strategy: noWait(), Base: step(func(*http.Request) (*http.Response, error) {
 		if sent++; sent%2 == 1 {
 			return bad, nil
 		}

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/retrip-go/retrip/internal/testkit"
 )
 
 // contextBody is a body that ends with its request's context, as net/http's do.
@@ -30,10 +32,10 @@ func (contextBody) Close() error { return nil }
 func TestAttemptTimeoutLeavesTheBodyAlone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var attempt context.Context
-		base := roundTripFunc(func(req *http.Request) (*http.Response, error) {
+		base := step(func(req *http.Request) (*http.Response, error) {
 			attempt = req.Context()
 			time.Sleep(time.Second)
-			slow := readerFunc(func(p []byte) (int, error) {
+			slow := testkit.ReaderFunc(func(p []byte) (int, error) {
 				time.Sleep(time.Minute)
 				return copy(p, "late"), io.EOF
 			})
@@ -60,9 +62,9 @@ func TestAttemptTimeoutLeavesTheBodyAlone(t *testing.T) {
 func TestAttemptTimeoutAtTheLastMoment(t *testing.T) {
 	for range 100 {
 		synctest.Test(t, func(t *testing.T) {
-			base := roundTripFunc(func(req *http.Request) (*http.Response, error) {
+			base := step(func(req *http.Request) (*http.Response, error) {
 				time.Sleep(time.Second)
-				return &http.Response{StatusCode: 200, Body: contextBody{req.Context(), readerFunc(func(p []byte) (int, error) {
+				return &http.Response{StatusCode: 200, Body: contextBody{req.Context(), testkit.ReaderFunc(func(p []byte) (int, error) {
 					return 0, io.EOF
 				})}}, nil
 			})
@@ -93,7 +95,7 @@ func (switched) CloseWrite() error { return nil }
 
 // What the connection of a 101 can do, its body can.
 func TestUpgradedBodyKeepsItsMethods(t *testing.T) {
-	base := roundTripFunc(func(*http.Request) (*http.Response, error) {
+	base := step(func(*http.Request) (*http.Response, error) {
 		return &http.Response{StatusCode: http.StatusSwitchingProtocols, Body: switched{}}, nil
 	})
 	resp, err := (&Transport{Base: base, AttemptTimeout: time.Minute}).RoundTrip(newRequest(t, "GET", nil))

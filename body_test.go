@@ -29,6 +29,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/retrip-go/retrip/internal/replay"
+	"github.com/retrip-go/retrip/internal/testkit"
 )
 
 func TestBodyIsSentAgainWhole(t *testing.T) {
@@ -38,8 +39,8 @@ func TestBodyIsSentAgainWhole(t *testing.T) {
 		"opaque":         func(*testing.T) io.Reader { return opaque(big) },
 		"byte by byte":   func(*testing.T) io.Reader { return iotest.OneByteReader(strings.NewReader(big)) },
 		"EOF with data":  func(*testing.T) io.Reader { return iotest.DataErrReader(strings.NewReader(big)) },
-		"file":           func(t *testing.T) io.Reader { return openFile(t, big, 0) },
-		"file, further":  func(t *testing.T) io.Reader { return openFile(t, "skipped"+big, 7) },
+		"file":           func(t *testing.T) io.Reader { return testkit.OpenFile(t, big, 0) },
+		"file, further":  func(t *testing.T) io.Reader { return testkit.OpenFile(t, "skipped"+big, 7) },
 		"nothing at all": func(*testing.T) io.Reader { return opaque("") },
 	}
 	for name, body := range tests {
@@ -54,23 +55,12 @@ func TestBodyIsSentAgainWhole(t *testing.T) {
 			resp, err := (&Transport{Base: base, Strategy: s}).RoundTrip(newRequest(t, "PUT", body(t)))
 			require.NoError(t, err)
 			require.Equal(t, 200, resp.StatusCode)
-			require.Len(t, base.sent(), 3)
-			for _, sent := range base.sent() {
-				require.True(t, sent.body == want, "got %d bytes", len(sent.body))
+			require.Len(t, base.Sent(), 3)
+			for _, sent := range base.Sent() {
+				require.True(t, sent.Content == want, "got %d bytes", len(sent.Content))
 			}
 		})
 	}
-}
-
-func openFile(t *testing.T, content string, at int64) *os.File {
-	t.Helper()
-	name := filepath.Join(t.TempDir(), "body")
-	require.NoError(t, os.WriteFile(name, []byte(content), 0o600))
-	f, err := os.Open(name)
-	require.NoError(t, err)
-	_, err = f.Seek(at, io.SeekStart)
-	require.NoError(t, err)
-	return f
 }
 
 // Whoever gets the request body closes it, and nobody does so twice.
@@ -88,7 +78,7 @@ func TestRequestBodyIsClosedOnce(t *testing.T) {
 		for _, getBody := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%s, GetBody %v", name, getBody), func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
-					var opened []*trackedBody
+					var opened []*testkit.Body
 					open := func() (io.ReadCloser, error) {
 						opened = append(opened, opaque("body"))
 						return opened[len(opened)-1], nil
@@ -100,7 +90,7 @@ func TestRequestBodyIsClosedOnce(t *testing.T) {
 					}
 					_, _ = (&Transport{Base: script(steps...)}).RoundTrip(req)
 					for _, body := range opened {
-						require.Equal(t, 1, body.closes())
+						require.Equal(t, 1, body.Closes())
 					}
 					require.Equal(t, body, req.Body, "the caller's request keeps its body")
 				})
@@ -114,7 +104,7 @@ func TestRequestBodyIsClosedOnce(t *testing.T) {
 func TestFenceKeepsAnOldAttemptOut(t *testing.T) {
 	var old io.ReadCloser
 	attempts := 0
-	base := roundTripFunc(func(req *http.Request) (*http.Response, error) {
+	base := step(func(req *http.Request) (*http.Response, error) {
 		if attempts++; attempts == 1 {
 			old = req.Body
 			_, err := io.ReadFull(req.Body, make([]byte, 3))
@@ -137,7 +127,7 @@ func TestFenceKeepsAnOldAttemptOut(t *testing.T) {
 	resp, err := (&Transport{Base: base, Strategy: s}).RoundTrip(newRequest(t, "PUT", body))
 	require.NoError(t, err)
 	require.Equal(t, 200, resp.StatusCode)
-	require.Equal(t, 1, body.closes())
+	require.Equal(t, 1, body.Closes())
 }
 
 // A Read of the source that outlasts its attempt gives its bytes to the next.
@@ -153,7 +143,7 @@ func TestLateReadLosesNothing(t *testing.T) {
 			_ = w.Close()
 		}()
 		attempts := 0
-		base := roundTripFunc(func(req *http.Request) (*http.Response, error) {
+		base := step(func(req *http.Request) (*http.Response, error) {
 			if attempts++; attempts == 1 {
 				go func() { _, _ = io.Copy(io.Discard, req.Body) }()
 				synctest.Wait() // until it hangs in the source, where it would read on and on
@@ -175,7 +165,7 @@ func TestLateReadLosesNothing(t *testing.T) {
 func TestBlockedSourceIsNotReplayable(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r, w := io.Pipe()
-		base := roundTripFunc(func(req *http.Request) (*http.Response, error) {
+		base := step(func(req *http.Request) (*http.Response, error) {
 			go func() { _, _ = io.Copy(io.Discard, req.Body); _ = req.Body.Close() }()
 			synctest.Wait()
 			return status(503)(req)
@@ -208,9 +198,9 @@ func TestEndOfContextEndsABlockedSource(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				r, w := io.Pipe()
 				defer w.Close()
-				source := &trackedBody{ReadCloser: r}
+				source := &testkit.Body{ReadCloser: r}
 				ctx, transport := limit(t.Context())
-				transport.Base = roundTripFunc(func(req *http.Request) (*http.Response, error) {
+				transport.Base = step(func(req *http.Request) (*http.Response, error) {
 					_, err := io.ReadAll(req.Body) // as net/http's HTTP/1 does, it waits for the body
 					_ = req.Body.Close()
 					return nil, err
@@ -220,7 +210,7 @@ func TestEndOfContextEndsABlockedSource(t *testing.T) {
 				require.Error(t, err)
 				require.LessOrEqual(t, time.Since(start), time.Second+replay.Grace)
 				synctest.Wait()
-				require.Equal(t, 1, source.closes())
+				require.Equal(t, 1, source.Closes())
 			})
 		})
 	}
@@ -233,15 +223,15 @@ func TestEndOfContextClosesTheBodyUnderASlowBase(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		source := opaque("body")
-		base := roundTripFunc(func(req *http.Request) (*http.Response, error) {
+		base := step(func(req *http.Request) (*http.Response, error) {
 			time.Sleep(time.Hour)
 			return nil, errors.Join(context.Cause(req.Context()), req.Body.Close())
 		})
-		time.AfterFunc(2*time.Second, func() { assert.Equal(t, 1, source.closes()) })
+		time.AfterFunc(2*time.Second, func() { assert.Equal(t, 1, source.Closes()) })
 		_, err := (&Transport{Base: base}).RoundTrip(newRequest(t, "PUT", source).WithContext(ctx))
 		require.ErrorIs(t, err, context.DeadlineExceeded)
 		synctest.Wait()
-		require.Equal(t, 1, source.closes())
+		require.Equal(t, 1, source.Closes())
 	})
 }
 
@@ -258,9 +248,9 @@ func TestBodyBeyondTheBufferIsSentOnce(t *testing.T) {
 		_, err := (&Transport{Base: base, Strategy: s, ReplayBuffer: tt.buffer}).
 			RoundTrip(newRequest(t, "PUT", opaque(content)).WithContext(ctx))
 		require.NoError(t, err)
-		require.Len(t, base.sent(), tt.sent)
-		for _, sent := range base.sent() {
-			require.True(t, sent.body == content)
+		require.Len(t, base.Sent(), tt.sent)
+		for _, sent := range base.Sent() {
+			require.True(t, sent.Content == content)
 		}
 		if tt.sent == 1 {
 			require.Equal(t, BodyNotReplayable, trace.Requests()[0][0].Reason)
@@ -274,11 +264,11 @@ func TestBodyThatJustFitsTheBuffer(t *testing.T) {
 	const content = "0123456789"
 	for _, pieces := range []func(io.Reader) io.Reader{iotest.OneByteReader, iotest.HalfReader, iotest.DataErrReader} {
 		base := script(status(503), status(200))
-		req := newRequest(t, "PUT", pieces(onlyReader{strings.NewReader(content)}))
+		req := newRequest(t, "PUT", pieces(testkit.OnlyReader(strings.NewReader(content))))
 		resp, err := (&Transport{Base: base, Strategy: noWait(), ReplayBuffer: int64(len(content))}).RoundTrip(req)
 		require.NoError(t, err)
 		require.Equal(t, 200, resp.StatusCode)
-		require.Equal(t, content, base.sent()[1].body)
+		require.Equal(t, content, base.Sent()[1].Content)
 	}
 }
 
@@ -290,7 +280,7 @@ func TestBodyThatFailsMidway(t *testing.T) {
 	_, err := (&Transport{Base: base}).RoundTrip(req.WithContext(ctx))
 	require.ErrorIs(t, err, broken)
 	require.Equal(t, BodyNotReplayable, lastOf(trace).Reason)
-	require.Empty(t, base.sent())
+	require.Empty(t, base.Sent())
 }
 
 func TestReaderThatLies(t *testing.T) {
@@ -306,7 +296,7 @@ type liar int
 func (l liar) Read([]byte) (int, error) { return int(l), nil }
 
 func TestFileThatChanged(t *testing.T) {
-	f := openFile(t, "content", 0)
+	f := testkit.OpenFile(t, "content", 0)
 	base := script(func(req *http.Request) (*http.Response, error) {
 		require.NoError(t, os.WriteFile(f.Name(), []byte("other content"), 0o600))
 		return status(503)(req)
@@ -324,7 +314,7 @@ func TestFileThatChanged(t *testing.T) {
 // what they were: either may be the same by chance, or on a coarse clock.
 func TestFileThatChangedInOneWay(t *testing.T) {
 	for content, later := range map[string]time.Duration{"longer content": 0, "short": 0, "CONTENT": time.Second} {
-		f := openFile(t, "content", 0)
+		f := testkit.OpenFile(t, "content", 0)
 		info, err := f.Stat()
 		require.NoError(t, err)
 		modified := info.ModTime().Add(later)
@@ -336,7 +326,7 @@ func TestFileThatChangedInOneWay(t *testing.T) {
 		resp, err := (&Transport{Base: base, Strategy: noWait()}).RoundTrip(newRequest(t, "PUT", f))
 		require.NoError(t, err)
 		require.Equal(t, 503, resp.StatusCode)
-		require.Len(t, base.sent(), 1)
+		require.Len(t, base.Sent(), 1)
 	}
 }
 
@@ -380,7 +370,7 @@ func TestGetBodyOfAnotherLength(t *testing.T) {
 			_, err := (&Transport{Base: base}).RoundTrip(req)
 			require.ErrorContains(t, err, "it must return the same body each time")
 			require.ErrorIs(t, err, ErrNotRetryable)
-			require.Len(t, base.sent(), 1)
+			require.Len(t, base.Sent(), 1)
 		}
 	})
 }
@@ -389,7 +379,7 @@ func TestNoBodyStaysNoBody(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for _, body := range []io.ReadCloser{nil, http.NoBody} {
 			var seen []io.ReadCloser
-			base := roundTripFunc(func(req *http.Request) (*http.Response, error) {
+			base := step(func(req *http.Request) (*http.Response, error) {
 				seen = append(seen, req.Body)
 				return status(503)(req)
 			})
@@ -432,12 +422,6 @@ func hashServer(t *testing.T, want []byte, early bool) (*httptest.Server, *atomi
 	return srv, &conns
 }
 
-func noWait() *Strategy {
-	s := Standard()
-	s.Backoff, s.Quota = Constant{}, nil
-	return s
-}
-
 // An early answer while the body is still being written, over a real
 // connection: where other libraries corrupt.
 func TestEarlyAnswerToALargeBody(t *testing.T) {
@@ -450,7 +434,7 @@ func TestEarlyAnswerToALargeBody(t *testing.T) {
 	require.NoError(t, os.WriteFile(file, append([]byte("skipped"), content...), 0o600))
 	bodies := map[string]func() io.Reader{
 		"reopened": func() io.Reader { return bytes.NewReader(content) },
-		"opaque":   func() io.Reader { return onlyReader{bytes.NewReader(content)} },
+		"opaque":   func() io.Reader { return testkit.OnlyReader(bytes.NewReader(content)) },
 		"file": func() io.Reader {
 			f, err := os.Open(file)
 			require.NoError(t, err)
@@ -501,7 +485,7 @@ func TestLargeFileTakesNoMemory(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, f.Truncate(size))
 	var received []int64
-	base := roundTripFunc(func(req *http.Request) (*http.Response, error) {
+	base := step(func(req *http.Request) (*http.Response, error) {
 		n, err := io.CopyBuffer(struct{ io.Writer }{io.Discard}, struct{ io.Reader }{req.Body}, make([]byte, 32<<10))
 		received = append(received, n)
 		_ = req.Body.Close()
@@ -539,7 +523,7 @@ func TestRetryMemory(t *testing.T) {
 	}
 	once := perRequest(nopBase{&http.Response{StatusCode: 200, Body: http.NoBody}})
 	calls := 0
-	twice := perRequest(&Transport{Strategy: noWait(), Base: roundTripFunc(func(*http.Request) (*http.Response, error) {
+	twice := perRequest(&Transport{Strategy: noWait(), Base: step(func(*http.Request) (*http.Response, error) {
 		calls++
 		return &http.Response{StatusCode: 200 + 303*(calls%2), Body: http.NoBody}, nil
 	})})
@@ -550,14 +534,14 @@ func TestRetryMemory(t *testing.T) {
 func TestShortBodyTakesLittleMemory(t *testing.T) {
 	countsAllocations(t)
 	perRequest := func(declared int64) int64 {
-		transport := &Transport{Strategy: noWait(), Base: roundTripFunc(func(req *http.Request) (*http.Response, error) {
+		transport := &Transport{Strategy: noWait(), Base: step(func(req *http.Request) (*http.Response, error) {
 			_, err := io.Copy(io.Discard, req.Body)
 			return &http.Response{StatusCode: 200, Body: http.NoBody}, errors.Join(err, req.Body.Close())
 		})}
 		return testing.Benchmark(func(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
-				req, _ := http.NewRequest("PUT", "https://example.com/", onlyReader{strings.NewReader("0123456789")})
+				req, _ := http.NewRequest("PUT", "https://example.com/", testkit.OnlyReader(strings.NewReader("0123456789")))
 				req.ContentLength = declared
 				if _, err := transport.RoundTrip(req); err != nil {
 					b.Fatal(err)
@@ -588,7 +572,7 @@ func TestConcurrentOpaqueBodies(t *testing.T) {
 	var (
 		wg      sync.WaitGroup
 		mu      sync.Mutex
-		sources []*trackedBody
+		sources []*testkit.Body
 	)
 	for range 8 {
 		wg.Go(func() {
@@ -616,7 +600,7 @@ func TestConcurrentOpaqueBodies(t *testing.T) {
 	wg.Wait()
 	require.Eventually(t, func() bool {
 		for _, source := range sources {
-			if source.closes() != 1 {
+			if source.Closes() != 1 {
 				return false
 			}
 		}
@@ -646,14 +630,14 @@ func TestPrepareMayReadTheBody(t *testing.T) {
 		for name, body := range map[string]func() io.Reader{
 			"reopened": func() io.Reader { return strings.NewReader(content) },
 			"opaque":   func() io.Reader { return opaque(content) },
-			"file":     func() io.Reader { return openFile(t, content, 0) },
+			"file":     func() io.Reader { return testkit.OpenFile(t, content, 0) },
 		} {
 			base := script(status(503), status(200))
 			_, err := (&Transport{Base: base, Prepare: hashBody, ReplayBuffer: 10}).RoundTrip(newRequest(t, "PUT", body()))
 			require.NoError(t, err, name)
-			require.Len(t, base.sent(), 2, name)
-			for _, sent := range base.sent() {
-				require.Equal(t, content, sent.body, name)
+			require.Len(t, base.Sent(), 2, name)
+			for _, sent := range base.Sent() {
+				require.Equal(t, content, sent.Content, name)
 				require.Equal(t, sum, sent.Header.Get("Digest"), name)
 			}
 		}
@@ -663,8 +647,8 @@ func TestPrepareMayReadTheBody(t *testing.T) {
 		_, err := (&Transport{Base: base, Prepare: hashBody, ReplayBuffer: 9}).RoundTrip(newRequest(t, "PUT", body))
 		require.ErrorIs(t, err, ErrPrepareFailed)
 		require.ErrorIs(t, err, replay.ErrTooLong)
-		require.Empty(t, base.sent())
-		require.Equal(t, 1, body.closes())
+		require.Empty(t, base.Sent())
+		require.Equal(t, 1, body.Closes())
 	})
 }
 
@@ -677,7 +661,7 @@ func TestForgottenCopy(t *testing.T) {
 		return err
 	}}).RoundTrip(newRequest(t, "PUT", body))
 	require.NoError(t, err)
-	require.Equal(t, 1, body.closes())
+	require.Equal(t, 1, body.Closes())
 	_, err = forgotten.Read(make([]byte, 1))
 	require.Equal(t, replay.ErrOver, err)
 }
@@ -696,8 +680,8 @@ func TestPrepareMayReplaceTheBody(t *testing.T) {
 				return nil
 			}}).RoundTrip(req)
 			require.NoError(t, err)
-			require.Equal(t, map[string]string{"nothing": "", "other": "other"}[name], base.sent()[0].body)
-			require.Equal(t, 1, body.closes(), name)
+			require.Equal(t, map[string]string{"nothing": "", "other": "other"}[name], base.Sent()[0].Content)
+			require.Equal(t, 1, body.Closes(), name)
 			replacement = io.NopCloser(strings.NewReader("other"))
 			if name == "nothing" {
 				replacement = nil
@@ -711,27 +695,23 @@ func TestTrailersSurvivePrepare(t *testing.T) {
 	for _, prepare := range []func(*http.Request, PrepareInfo) error{nil, func(*http.Request, PrepareInfo) error { return nil }} {
 		req := newRequest(t, "PUT", nil)
 		req.Trailer = http.Header{"Sum": nil}
-		req.Body = io.NopCloser(io.MultiReader(strings.NewReader("body"), readerFunc(func([]byte) (int, error) {
+		req.Body = io.NopCloser(io.MultiReader(strings.NewReader("body"), testkit.ReaderFunc(func([]byte) (int, error) {
 			req.Trailer.Set("Sum", "42")
 			return 0, io.EOF
 		})))
 		base := script(status(200))
 		_, err := (&Transport{Base: base, Prepare: prepare}).RoundTrip(req)
 		require.NoError(t, err)
-		require.Equal(t, "42", base.sent()[0].Trailer.Get("Sum"))
+		require.Equal(t, "42", base.Sent()[0].Trailer.Get("Sum"))
 	}
 }
-
-type readerFunc func([]byte) (int, error)
-
-func (f readerFunc) Read(p []byte) (int, error) { return f(p) }
 
 // Each Read of a slow source is a moment's wait, and no reason to give up,
 // whatever the base does with the body meanwhile.
 func TestSlowSourceIsReplayed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		left := 10
-		source := readerFunc(func(p []byte) (int, error) {
+		source := testkit.ReaderFunc(func(p []byte) (int, error) {
 			time.Sleep(5 * time.Millisecond)
 			if left--; left < 0 {
 				return 0, io.EOF
@@ -739,7 +719,7 @@ func TestSlowSourceIsReplayed(t *testing.T) {
 			return copy(p, "x"), nil
 		})
 		attempts := 0
-		base := roundTripFunc(func(req *http.Request) (*http.Response, error) {
+		base := step(func(req *http.Request) (*http.Response, error) {
 			if attempts++; attempts == 2 {
 				body, err := io.ReadAll(req.Body)
 				require.NoError(t, err)
@@ -779,11 +759,11 @@ func TestSourceThatDoesNotClose(t *testing.T) {
 
 // A panic of the body comes up where it would without us.
 func TestBodyThatPanics(t *testing.T) {
-	source := readerFunc(func([]byte) (int, error) { panic("on fire") })
+	source := testkit.ReaderFunc(func([]byte) (int, error) { panic("on fire") })
 	require.PanicsWithValue(t, "on fire", func() {
 		_, _ = (&Transport{Base: script(status(200))}).RoundTrip(newRequest(t, "PUT", source))
 	})
-	resp, err := (&Transport{Base: respond(503, "application/json", source), Strategy: once()}).RoundTrip(newRequest(t, "GET", nil))
+	resp, err := (&Transport{Base: testkit.Stream(503, source, "Content-Type: application/json"), Strategy: once()}).RoundTrip(newRequest(t, "GET", nil))
 	require.NoError(t, err)
 	require.PanicsWithValue(t, "on fire", func() { _, _ = resp.Body.Read(make([]byte, 1)) })
 }
@@ -805,8 +785,8 @@ func TestPanicsLeaveNothingBehind(t *testing.T) {
 			body := opaque("body")
 			require.PanicsWithValue(t, "boom", func() { _, _ = transport.RoundTrip(newRequest(t, "PUT", body)) }, name)
 			synctest.Wait()
-			require.Equal(t, 1, body.closes(), name)
-			base.requireClosed(t, 0)
+			require.Equal(t, 1, body.Closes(), name)
+			base.RequireClosed(t, 0)
 		}
 	})
 }
@@ -855,7 +835,7 @@ func TestDialErrorOfTheBody(t *testing.T) {
 			req.GetBody = open
 		}
 		calls := 0
-		_, err := (&Transport{Strategy: noWait(), Base: roundTripFunc(func(req *http.Request) (*http.Response, error) {
+		_, err := (&Transport{Strategy: noWait(), Base: step(func(req *http.Request) (*http.Response, error) {
 			calls++
 			return base.RoundTrip(req)
 		})}).RoundTrip(req)
@@ -871,7 +851,7 @@ func TestCutShortIsNoCleanEnd(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		var got []byte
 		var end error
-		base := roundTripFunc(func(req *http.Request) (*http.Response, error) {
+		base := step(func(req *http.Request) (*http.Response, error) {
 			whole, err := req.GetBody() // read to its end and left open
 			require.NoError(t, err)
 			_, err = io.Copy(io.Discard, whole)
@@ -892,14 +872,14 @@ func TestCutShortIsNoCleanEnd(t *testing.T) {
 		require.ErrorIs(t, err, context.Canceled)
 		require.True(t, end != nil || string(got) == "0123456789", "%q and a clean end", got)
 		synctest.Wait()
-		require.Equal(t, 1, source.closes())
+		require.Equal(t, 1, source.Closes())
 	})
 }
 
 // A copy that is read for the first time when the body is closed is not an empty body.
 func TestCopyReadTooLateHasNoCleanEnd(t *testing.T) {
 	var late io.ReadCloser
-	base := roundTripFunc(func(req *http.Request) (*http.Response, error) {
+	base := step(func(req *http.Request) (*http.Response, error) {
 		var err error
 		late, err = req.GetBody()
 		require.NoError(t, err)
@@ -917,7 +897,7 @@ func TestCopyReadTooLateHasNoCleanEnd(t *testing.T) {
 // A base that looks at a copy and forgets it keeps nothing open either, once
 // the body is read.
 func TestBaseForgetsACopy(t *testing.T) {
-	base := roundTripFunc(func(req *http.Request) (*http.Response, error) {
+	base := step(func(req *http.Request) (*http.Response, error) {
 		dump, err := req.GetBody()
 		require.NoError(t, err)
 		_, err = io.ReadAll(dump)
@@ -927,25 +907,19 @@ func TestBaseForgetsACopy(t *testing.T) {
 	source := opaque("body")
 	_, err := (&Transport{Base: base}).RoundTrip(newRequest(t, "PUT", source))
 	require.NoError(t, err)
-	require.Equal(t, 1, source.closes())
+	require.Equal(t, 1, source.Closes())
 }
 
 // A source that gives nothing for a while is asked again by the reader, which
-// may lose its patience; nobody spins.
+// may lose patience; nothing spins.
 func TestSourceThatGivesNothing(t *testing.T) {
-	base := roundTripFunc(func(req *http.Request) (*http.Response, error) {
+	base := step(func(req *http.Request) (*http.Response, error) {
 		_, err := bufio.NewReader(req.Body).ReadByte()
 		_ = req.Body.Close()
 		return nil, err
 	})
-	_, err := (&Transport{Base: base, Strategy: once2()}).RoundTrip(newRequest(t, "PUT", readerFunc(func([]byte) (int, error) { return 0, nil })))
+	_, err := (&Transport{Base: base, Strategy: noWait(attempts(2))}).RoundTrip(newRequest(t, "PUT", testkit.ReaderFunc(func([]byte) (int, error) { return 0, nil })))
 	require.ErrorIs(t, err, io.ErrNoProgress)
-}
-
-func once2() *Strategy {
-	s := noWait()
-	s.MaxAttempts = 2
-	return s
 }
 
 func TestCancelDuringTheGrace(t *testing.T) {
@@ -954,7 +928,7 @@ func TestCancelDuringTheGrace(t *testing.T) {
 		defer w.Close()
 		ctx, cancel := context.WithCancel(t.Context())
 		time.AfterFunc(replay.Grace/2, cancel)
-		base := roundTripFunc(func(req *http.Request) (*http.Response, error) {
+		base := step(func(req *http.Request) (*http.Response, error) {
 			go func() { _, _ = io.Copy(io.Discard, req.Body); _ = req.Body.Close() }()
 			synctest.Wait()
 			return nil, errReset
@@ -970,7 +944,7 @@ func TestCancelDuringTheGrace(t *testing.T) {
 func TestLongOpaqueBodyTakesNoMemory(t *testing.T) {
 	const size = 128 << 20
 	var received []int64
-	base := roundTripFunc(func(req *http.Request) (*http.Response, error) {
+	base := step(func(req *http.Request) (*http.Response, error) {
 		n, err := io.CopyBuffer(struct{ io.Writer }{io.Discard}, struct{ io.Reader }{req.Body}, make([]byte, 32<<10))
 		received = append(received, n)
 		_ = req.Body.Close()
@@ -979,7 +953,7 @@ func TestLongOpaqueBodyTakesNoMemory(t *testing.T) {
 		}
 		return status(503)(req)
 	})
-	body := &trackedBody{ReadCloser: io.NopCloser(io.LimitReader(endless{}, size))}
+	body := &testkit.Body{ReadCloser: io.NopCloser(io.LimitReader(testkit.Endless, size))}
 	req := newRequest(t, "PUT", body)
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
@@ -989,16 +963,16 @@ func TestLongOpaqueBodyTakesNoMemory(t *testing.T) {
 	require.Equal(t, 503, resp.StatusCode)
 	require.Equal(t, []int64{size}, received)
 	require.Less(t, after.TotalAlloc-before.TotalAlloc, uint64(8<<20), "a bound, and garbage of which each Read makes a little")
-	require.Equal(t, 1, body.closes())
+	require.Equal(t, 1, body.Closes())
 }
 
 // A declared length is only somebody's word, which a server hands on from
 // whoever sent it.
 func TestBodyOfAnyDeclaredLength(t *testing.T) {
 	for _, length := range []int64{math.MaxInt64, math.MaxInt64 - 1, 1 << 40, 6, 5, 4, 1, 0, -1, math.MinInt64} {
-		for name, open := range map[string]opener{"in memory": bareMemoryBody, "opaque": opaqueBody} {
+		for name, open := range map[string]testkit.Opener{"in memory": testkit.BareMemoryBody, "opaque": testkit.OpaqueBody} {
 			var got []string
-			base := roundTripFunc(func(req *http.Request) (*http.Response, error) {
+			base := step(func(req *http.Request) (*http.Response, error) {
 				defer req.Body.Close()
 				b, err := io.ReadAll(req.Body)
 				require.NoError(t, err)
@@ -1011,14 +985,14 @@ func TestBodyOfAnyDeclaredLength(t *testing.T) {
 			_, err := (&Transport{Base: base, Strategy: noWait()}).RoundTrip(req)
 			require.NoError(t, err)
 			require.Equal(t, []string{"hello", "hello", "hello"}, got, "%s, %d", name, length)
-			eventually(t, closed, "the close of the request's body")
+			testkit.Eventually(t, closed, "the close of the request's body")
 		}
 	}
 }
 
 // A body that Prepare takes away is gone on the wire as it is without us.
 func TestPrepareThatTakesTheBodyAway(t *testing.T) {
-	noLeaks(t)
+	testkit.NoLeaks(t)
 	for _, protocol := range []string{"h1", "h2c"} {
 		for name, take := range map[string]func(*http.Request){
 			"nil":                  func(r *http.Request) { r.Body, r.GetBody, r.ContentLength = nil, nil, 0 },
@@ -1026,24 +1000,24 @@ func TestPrepareThatTakesTheBodyAway(t *testing.T) {
 			"NoBody, length stays": func(r *http.Request) { r.Body, r.GetBody = http.NoBody, nil },
 			"closed":               func(r *http.Request) { _ = r.Body.Close(); r.Body, r.GetBody, r.ContentLength = nil, nil, 0 },
 		} {
-			for kind, open := range map[string]opener{"GetBody": reopenedBody, "opaque": opaqueBody} {
+			for kind, open := range map[string]testkit.Opener{"GetBody": testkit.ReopenedBody, "opaque": testkit.OpaqueBody} {
 				t.Run(protocol+"/"+name+"/"+kind, func(t *testing.T) {
 					var seen []string
-					url, base := serve(t, protocol, func(w http.ResponseWriter, r *http.Request) {
+					url, base := testkit.Serve(t, protocol, func(w http.ResponseWriter, r *http.Request) {
 						body, _ := io.ReadAll(r.Body)
 						seen = append(seen, fmt.Sprint(r.Method, r.ContentLength, r.TransferEncoding, r.Header["Content-Length"], body))
 						w.WriteHeader(503)
 					})
 					send := func(rt http.RoundTripper, spoil func(*http.Request)) {
-						req := requestTo(t, "PUT", url)
-						closed := open(t, req, small)
-						req.ContentLength = int64(len(small))
+						req := testkit.RequestTo(t, "PUT", url, nil)
+						closed := open(t, req, testkit.Small)
+						req.ContentLength = int64(len(testkit.Small))
 						spoil(req)
 						resp, err := rt.RoundTrip(req)
 						require.NoError(t, err)
 						require.NoError(t, resp.Body.Close())
 						if rt != base {
-							eventually(t, closed, "the close of the request's body")
+							testkit.Eventually(t, closed, "the close of the request's body")
 						}
 					}
 					send(base, take)
@@ -1092,7 +1066,7 @@ func TestPanicsConserveTokens(t *testing.T) {
 // Prepare signs what it reads of a body and then rewinds it as it would any
 // request's, by GetBody, perhaps with something around it.
 func TestPrepareThatRewindsTheBody(t *testing.T) {
-	noLeaks(t)
+	testkit.NoLeaks(t)
 	type zipped struct {
 		io.Reader
 		io.Closer
@@ -1102,15 +1076,15 @@ func TestPrepareThatRewindsTheBody(t *testing.T) {
 			"as it is": func(b io.ReadCloser) io.ReadCloser { return b },
 			"wrapped":  func(b io.ReadCloser) io.ReadCloser { return zipped{io.MultiReader(b, strings.NewReader("")), b} },
 		} {
-			for kind, open := range map[string]opener{
-				"GetBody": reopenedBody, "opaque": opaqueBody, "in memory": bareMemoryBody, "file": fileBody(7),
+			for kind, open := range map[string]testkit.Opener{
+				"GetBody": testkit.ReopenedBody, "opaque": testkit.OpaqueBody, "in memory": testkit.BareMemoryBody, "file": testkit.FileBody(7),
 			} {
 				for _, attempts := range []int{1, 3} {
 					t.Run(fmt.Sprint(protocol, "/", name, "/", kind, "/", attempts), func(t *testing.T) {
 						var hits atomic.Int64
-						url, base := serve(t, protocol, func(w http.ResponseWriter, r *http.Request) {
+						url, base := testkit.Serve(t, protocol, func(w http.ResponseWriter, r *http.Request) {
 							got, err := io.ReadAll(r.Body)
-							if err != nil || !bytes.Equal(got, small) || r.Header.Get("Sum") != fmt.Sprintf("%x", sha256.Sum256(small)) {
+							if err != nil || !bytes.Equal(got, testkit.Small) || r.Header.Get("Sum") != fmt.Sprintf("%x", sha256.Sum256(testkit.Small)) {
 								t.Error("another body:", len(got), err)
 							}
 							if int(hits.Add(1)) < attempts {
@@ -1133,13 +1107,13 @@ func TestPrepareThatRewindsTheBody(t *testing.T) {
 							req.Body = rewind(body)
 							return nil
 						}}
-						req := requestTo(t, "PUT", url)
-						closed := open(t, req, small)
+						req := testkit.RequestTo(t, "PUT", url, nil)
+						closed := open(t, req, testkit.Small)
 						resp, err := transport.RoundTrip(req.WithContext(WithMaxAttempts(req.Context(), attempts)))
 						require.NoError(t, err)
 						require.Equal(t, 200, resp.StatusCode)
 						require.NoError(t, resp.Body.Close())
-						eventually(t, closed, "the close of the request's body")
+						testkit.Eventually(t, closed, "the close of the request's body")
 					})
 				}
 			}
@@ -1163,7 +1137,7 @@ func TestPanicsOfTheUsersFunctions(t *testing.T) {
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			for _, reopened := range []bool{false, true} {
-				base := script(step(respond(503, "text/plain", strings.NewReader("no"))))
+				base := script(step(testkit.Stream(503, strings.NewReader("no"), "Content-Type: text/plain")))
 				transport.Base = base
 				body := opaque("body")
 				req := newRequest(t, "PUT", body)
@@ -1172,8 +1146,8 @@ func TestPanicsOfTheUsersFunctions(t *testing.T) {
 				}
 				require.PanicsWithValue(t, http.ErrAbortHandler, func() { _, _ = transport.RoundTrip(req) }, name)
 				synctest.Wait()
-				require.Equal(t, 1, body.closes(), name)
-				base.requireClosed(t, 0)
+				require.Equal(t, 1, body.Closes(), name)
+				base.RequireClosed(t, 0)
 			}
 		})
 	}
@@ -1184,7 +1158,7 @@ func TestReadThatWaitsForTheProcessorIsReplayed(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
 	var busy atomic.Bool
 	var reading, reads = make(chan struct{}), 0
-	source := readerFunc(func(p []byte) (int, error) {
+	source := testkit.ReaderFunc(func(p []byte) (int, error) {
 		if reads++; reads > 1 {
 			return 0, io.EOF
 		}
@@ -1200,7 +1174,7 @@ func TestReadThatWaitsForTheProcessorIsReplayed(t *testing.T) {
 		return copy(p, "body"), nil
 	})
 	attempts := 0
-	base := roundTripFunc(func(req *http.Request) (*http.Response, error) {
+	base := step(func(req *http.Request) (*http.Response, error) {
 		if attempts++; attempts == 1 {
 			go func() { _, _ = io.Copy(io.Discard, req.Body) }()
 			<-reading
@@ -1229,7 +1203,7 @@ func TestPartOfMemoryIsInMemory(t *testing.T) {
 		req := newRequest(t, "POST", nil)
 		req.Body = io.NopCloser(source)
 		req.GetBody = func() (io.ReadCloser, error) { return http.NoBody, nil }
-		resp, err := (&Transport{Strategy: noWait(), Base: roundTripFunc(func(req *http.Request) (*http.Response, error) {
+		resp, err := (&Transport{Strategy: noWait(), Base: step(func(req *http.Request) (*http.Response, error) {
 			if calls++; calls == 1 {
 				return nil, &net.OpError{Op: "dial", Err: io.ErrNoProgress}
 			}

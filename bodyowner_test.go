@@ -16,6 +16,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/retrip-go/retrip/internal/testkit"
 )
 
 // Who closes a body, and what is let go of when: with Prepare, bases and sources
@@ -40,7 +42,7 @@ func TestPrepareMayWrapABody(t *testing.T) {
 		_, _ = w.Write(b)
 	}))
 	defer srv.Close()
-	f := openFile(t, "content", 0)
+	f := testkit.OpenFile(t, "content", 0)
 	req, _ := http.NewRequest("PUT", srv.URL, f)
 	req.ContentLength = 7
 	req.GetBody = func() (io.ReadCloser, error) { return os.Open(f.Name()) }
@@ -59,7 +61,7 @@ func TestPrepareMayWrapABody(t *testing.T) {
 
 func TestPrepareThatWrapsABodyClosesItOnce(t *testing.T) {
 	for _, attempts := range []int{1, 2} {
-		var bodies []*trackedBody
+		var bodies []*testkit.Body
 		open := func() (io.ReadCloser, error) {
 			bodies = append(bodies, opaque("body"))
 			return bodies[len(bodies)-1], nil
@@ -75,7 +77,7 @@ func TestPrepareThatWrapsABodyClosesItOnce(t *testing.T) {
 		}}).RoundTrip(req.WithContext(ctx))
 		require.NoError(t, err)
 		for i, b := range bodies {
-			require.Equal(t, 1, b.closes(), "attempts %d, body %d", attempts, i)
+			require.Equal(t, 1, b.Closes(), "attempts %d, body %d", attempts, i)
 		}
 	}
 }
@@ -86,7 +88,7 @@ func TestPrepareThatWrapsABodyWithoutItsClose(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		source := opaque("body")
 		_, err := (&Transport{
-			Base: roundTripFunc(func(req *http.Request) (*http.Response, error) {
+			Base: step(func(req *http.Request) (*http.Response, error) {
 				_ = req.Body.Close()
 				return &http.Response{StatusCode: 200, Body: http.NoBody}, nil
 			}),
@@ -97,16 +99,16 @@ func TestPrepareThatWrapsABodyWithoutItsClose(t *testing.T) {
 		}).RoundTrip(newRequest(t, "PUT", source))
 		require.NoError(t, err)
 		synctest.Wait()
-		require.Equal(t, 1, source.closes())
+		require.Equal(t, 1, source.Closes())
 	})
 }
 
 // A response body that panics while it is discarded is closed.
 func TestBodyThatPanicsWhileDiscardedIsClosed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		body := &trackedBody{ReadCloser: io.NopCloser(readerFunc(func([]byte) (int, error) { panic("on fire") }))}
+		body := &testkit.Body{ReadCloser: io.NopCloser(testkit.ReaderFunc(func([]byte) (int, error) { panic("on fire") }))}
 		n := 0
-		base := roundTripFunc(func(req *http.Request) (*http.Response, error) {
+		base := step(func(req *http.Request) (*http.Response, error) {
 			if n++; n > 1 {
 				return status(200)(req)
 			}
@@ -115,7 +117,7 @@ func TestBodyThatPanicsWhileDiscardedIsClosed(t *testing.T) {
 		_, err := (&Transport{Base: base}).RoundTrip(newRequest(t, "GET", nil))
 		require.NoError(t, err)
 		synctest.Wait()
-		require.Equal(t, 1, body.closes())
+		require.Equal(t, 1, body.Closes())
 	})
 }
 
@@ -132,7 +134,7 @@ func TestPrepareThatReadsABodyAndForgetsACopy(t *testing.T) {
 		}}).RoundTrip(newRequest(t, "PUT", src))
 		require.NoError(t, err)
 		synctest.Wait()
-		require.Equal(t, 1, src.closes())
+		require.Equal(t, 1, src.Closes())
 	})
 }
 
@@ -154,7 +156,7 @@ func TestCaptureIsFreedAsTheLastAttemptReadsIt(t *testing.T) {
 		go func() { _, _ = w.Write(content) }()
 		first := true
 		var body io.ReadCloser
-		base := roundTripFunc(func(req *http.Request) (*http.Response, error) {
+		base := step(func(req *http.Request) (*http.Response, error) {
 			if first {
 				first = false
 				_, _ = io.ReadFull(req.Body, buffer)
@@ -176,7 +178,7 @@ func TestCaptureIsFreedAsTheLastAttemptReadsIt(t *testing.T) {
 // A source whose Read ends its goroutine, as t.FailNow does.
 func TestSourceThatEndsItsGoroutine(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		src := readerFunc(func([]byte) (int, error) { runtime.Goexit(); return 0, nil })
+		src := testkit.ReaderFunc(func([]byte) (int, error) { runtime.Goexit(); return 0, nil })
 		_, err := (&Transport{Base: script(status(200)), Strategy: noWait()}).RoundTrip(newRequest(t, "PUT", src))
 		require.ErrorContains(t, err, "ended its goroutine")
 	})
@@ -190,19 +192,19 @@ func TestPrepareThatFailsAfterReplacingABody(t *testing.T) {
 		return errors.New("no key")
 	}}).RoundTrip(newRequest(t, "PUT", opaque("body")))
 	require.ErrorIs(t, err, ErrPrepareFailed)
-	require.Equal(t, 1, repl.closes())
+	require.Equal(t, 1, repl.Closes())
 }
 
 // File read to the end by a base and left open.
 func TestBaseForgetsACopyOfAFile(t *testing.T) {
-	base := roundTripFunc(func(req *http.Request) (*http.Response, error) {
+	base := step(func(req *http.Request) (*http.Response, error) {
 		dump, err := req.GetBody()
 		require.NoError(t, err)
 		_, err = io.ReadAll(dump)
 		require.NoError(t, err)
 		return script(status(200)).RoundTrip(req)
 	})
-	f := openFile(t, "content", 0)
+	f := testkit.OpenFile(t, "content", 0)
 	_, err := (&Transport{Base: base}).RoundTrip(newRequest(t, "PUT", f))
 	require.NoError(t, err)
 	require.Eventually(t, func() bool { _, err := f.Stat(); return errors.Is(err, os.ErrClosed) }, 5*time.Second, time.Millisecond)
@@ -217,7 +219,7 @@ func TestSourceWhoseClosePanics(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for _, rt := range []http.RoundTripper{
 			&Transport{Base: script(status(200))},
-			&Transport{Base: roundTripFunc(func(*http.Request) (*http.Response, error) {
+			&Transport{Base: step(func(*http.Request) (*http.Response, error) {
 				return &http.Response{StatusCode: 503, Body: closePanics{iotest.ErrReader(io.EOF)}, ContentLength: -1}, nil
 			}), Strategy: noWait()},
 		} {
@@ -235,7 +237,7 @@ func TestStalledErrorBodies(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			r, w := io.Pipe()
 			defer func() { _ = w.Close() }()
-			body := &trackedBody{ReadCloser: r}
+			body := &testkit.Body{ReadCloser: r}
 			base := script(func(*http.Request) (*http.Response, error) {
 				return &http.Response{StatusCode: 503, Header: http.Header{"Content-Type": {contentType}}, Body: body, ContentLength: -1}, nil
 			}, status(200))
@@ -246,9 +248,9 @@ func TestStalledErrorBodies(t *testing.T) {
 			resp, err := get(ctx, &Transport{Base: base, Strategy: s})
 			require.NoError(t, err)
 			require.Equal(t, 200, resp.StatusCode)
-			require.Equal(t, milliseconds(1000), base.waits(), contentType)
+			require.Equal(t, milliseconds(1000), base.Waits(), contentType)
 			synctest.Wait()
-			require.Equal(t, 1, body.closes())
+			require.Equal(t, 1, body.Closes())
 		})
 	}
 }
@@ -258,7 +260,7 @@ func TestStalledErrorBodies(t *testing.T) {
 func TestRequestIsUsedAgainWithAnotherBody(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var late io.ReadCloser
-		base := roundTripFunc(func(req *http.Request) (*http.Response, error) {
+		base := step(func(req *http.Request) (*http.Response, error) {
 			late = req.Body
 			return nil, &baseError{"no"}
 		})
@@ -273,7 +275,7 @@ func TestRequestIsUsedAgainWithAnotherBody(t *testing.T) {
 		require.Equal(t, "first", string(got))
 		require.NoError(t, late.Close())
 		synctest.Wait()
-		require.Equal(t, 1, first.closes())
-		require.Zero(t, second.closes())
+		require.Equal(t, 1, first.Closes())
+		require.Zero(t, second.Closes())
 	})
 }

@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/retrip-go/retrip/internal/testkit"
 )
 
 // A base that panics leaves no body open and no goroutine behind, in whatever
@@ -67,7 +69,7 @@ func TestBaseThatPanicsLeavesNoBodyOpen(t *testing.T) {
 }
 
 func panicOfTheBase(t *testing.T, transport *Transport, attempt int, reopened bool, play func(*http.Request), closed bool, name string) {
-	var opened []*trackedBody
+	var opened []*testkit.Body
 	open := func() (io.ReadCloser, error) {
 		opened = append(opened, opaque("body"))
 		return opened[len(opened)-1], nil
@@ -80,7 +82,7 @@ func panicOfTheBase(t *testing.T, transport *Transport, attempt int, reopened bo
 		req.GetBody = open
 	}
 	n := 0
-	transport.Base = roundTripFunc(func(req *http.Request) (*http.Response, error) {
+	transport.Base = step(func(req *http.Request) (*http.Response, error) {
 		if n++; n < attempt {
 			return script(status(503)).RoundTrip(req)
 		}
@@ -105,10 +107,10 @@ func panicOfTheBase(t *testing.T, transport *Transport, attempt int, reopened bo
 	require.Len(t, opened, map[bool]int{false: 1, true: attempt}[reopened], name)
 	for _, b := range opened {
 		if closed && (reopened || transport.Strategy != nil) {
-			require.NotZero(t, b.closes(), name) // the base was handed it as it is, and closed it itself
+			require.NotZero(t, b.Closes(), name) // the base was handed it as it is, and closed it itself
 			continue
 		}
-		require.Equal(t, 1, b.closes(), "%s, GetBody %v, attempt %d", name, reopened, attempt)
+		require.Equal(t, 1, b.Closes(), "%s, GetBody %v, attempt %d", name, reopened, attempt)
 	}
 }
 
@@ -116,7 +118,7 @@ func panicOfTheBase(t *testing.T, transport *Transport, attempt int, reopened bo
 func TestBaseThatPanicsOverABlockedBody(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		source, w := io.Pipe()
-		base := roundTripFunc(func(req *http.Request) (*http.Response, error) {
+		base := step(func(req *http.Request) (*http.Response, error) {
 			go func() { _, _ = io.Copy(io.Discard, req.Body) }()
 			synctest.Wait()
 			panic("on fire")
@@ -128,8 +130,8 @@ func TestBaseThatPanicsOverABlockedBody(t *testing.T) {
 		_, err := w.Write([]byte("x"))
 		require.ErrorIs(t, err, io.ErrClosedPipe)
 	})
-	f := openFile(t, "content", 0)
-	base := roundTripFunc(func(*http.Request) (*http.Response, error) { panic("on fire") })
+	f := testkit.OpenFile(t, "content", 0)
+	base := step(func(*http.Request) (*http.Response, error) { panic("on fire") })
 	require.Panics(t, func() { _, _ = (&Transport{Base: base}).RoundTrip(newRequest(t, "PUT", f)) })
 	require.Eventually(t, func() bool { _, err := f.Stat(); return errors.Is(err, os.ErrClosed) }, 5*time.Second, time.Millisecond)
 }
@@ -139,11 +141,11 @@ func TestCloseThatPanicsAfterABaseThatPanics(t *testing.T) {
 	for config := range panickingTransports() {
 		for _, reopened := range []bool{false, true} {
 			transport := panickingTransports()[config]
-			req := newRequest(t, "PUT", closePanics{onlyReader{http.NoBody}})
+			req := newRequest(t, "PUT", closePanics{testkit.OnlyReader(http.NoBody)})
 			if reopened {
 				req.GetBody = func() (io.ReadCloser, error) { return closePanics{http.NoBody}, nil }
 			}
-			transport.Base = roundTripFunc(func(*http.Request) (*http.Response, error) { panic("base on fire") })
+			transport.Base = step(func(*http.Request) (*http.Response, error) { panic("base on fire") })
 			require.PanicsWithValue(t, "base on fire", func() { _, _ = transport.RoundTrip(req) })
 		}
 	}

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/retrip-go/retrip/internal/testkit"
 )
 
 // looksAtBodies is a strategy that looks into every body.
@@ -62,9 +64,9 @@ func (d dropTracking) RoundTrip(req *http.Request) (*http.Response, error) {
 func TestReadAfterCloseOfABodyThatHangs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		release := make(chan struct{})
-		base := roundTripFunc(func(req *http.Request) (*http.Response, error) {
+		base := step(func(req *http.Request) (*http.Response, error) {
 			resp, err := answer(500, "", "Content-Type: application/json")(req)
-			resp.Body, resp.ContentLength = io.NopCloser(readerFunc(func([]byte) (int, error) {
+			resp.Body, resp.ContentLength = io.NopCloser(testkit.ReaderFunc(func([]byte) (int, error) {
 				<-release
 				return 0, io.EOF
 			})), -1
@@ -107,7 +109,7 @@ func TestUpgradeIsNotReadAhead(t *testing.T) {
 			io.ReadCloser
 			io.Writer
 		}{io.NopCloser(strings.NewReader("hello")), io.Discard}
-		base := roundTripFunc(func(req *http.Request) (*http.Response, error) {
+		base := step(func(req *http.Request) (*http.Response, error) {
 			return &http.Response{StatusCode: 101, Header: http.Header{}, Body: connection, Request: req}, nil
 		})
 		resp, err := (&Transport{Base: base, Strategy: looksAtBodies()}).RoundTrip(newRequest(t, "GET", nil))

@@ -55,7 +55,7 @@ func TestOuterRetrierAndAFailureWithStatus202(t *testing.T) {
 	req.Header.Set("Amz-Sdk-Request", "attempt=2; max=3")
 	_, err := (&Transport{Base: base, Strategy: s}).RoundTrip(req)
 	require.NoError(t, err)
-	require.Len(t, base.sent(), 1)
+	require.Len(t, base.Sent(), 1)
 }
 
 // A retrier further out that says so is not multiplied: its first attempt is
@@ -78,7 +78,7 @@ func TestOuterRetrierIsNotMultiplied(t *testing.T) {
 				require.NoError(t, err)
 				require.Equal(t, 503, resp.StatusCode)
 			}
-			require.Len(t, base.sent(), 3+1+1)
+			require.Len(t, base.Sent(), 3+1+1)
 			require.Equal(t, []int{1, 1, 1, 2, 3}, outer)
 		})
 	}

@@ -17,6 +17,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/retrip-go/retrip/internal/testkit"
 )
 
 // FuzzTransport makes a Transport, its strategies, its base and up to three
@@ -92,8 +94,8 @@ type fuzzRequest struct {
 	own     *Strategy // from the context
 	max     int       // attempts
 	content string
-	sources []*trackedBody
-	answers []*trackedBody
+	sources []*testkit.Body
+	answers []*testkit.Body
 	texts   []string // of the answers
 	got     []byte   // what was read of the last one
 	calls   int
@@ -199,7 +201,7 @@ func (z *fuzzer) newTransport() {
 		t.PerKey = nil
 		z.strategy = Standard() // what a Transport with neither uses
 	}
-	t.Base = mostly[http.RoundTripper](z, []http.RoundTripper{roundTripFunc(z.serve), fuzzBase{z.serve}}, (*http.Transport)(nil), t, roundTripFunc(nil))
+	t.Base = mostly[http.RoundTripper](z, []http.RoundTripper{step(z.serve), fuzzBase{z.serve}}, (*http.Transport)(nil), t, step(nil))
 	t.Key = one[func(*http.Request) string](z, nil, HostKey, func(*http.Request) string { return "" },
 		func(*http.Request) string { return strings.Repeat("k", 2000) })
 	t.MaxKeys = mostly(z, []int{0, 1, 3, math.MaxInt}, -1, math.MinInt)
@@ -432,7 +434,7 @@ func (r *fuzzRequest) newBody() {
 	}
 	r.content = strings.Repeat("0123456789", z.n(30))
 	open := func() io.ReadCloser {
-		body := &trackedBody{ReadCloser: io.NopCloser(strings.NewReader(r.content))}
+		body := &testkit.Body{ReadCloser: io.NopCloser(strings.NewReader(r.content))}
 		r.sources = append(r.sources, body)
 		return body
 	}
@@ -514,7 +516,7 @@ func (r *fuzzRequest) answer(req *http.Request) *http.Response {
 	if z.odd(6) {
 		resp.Header.Set("Content-Encoding", "gzip")
 	}
-	body := &trackedBody{ReadCloser: io.NopCloser(strings.NewReader(text))}
+	body := &testkit.Body{ReadCloser: io.NopCloser(strings.NewReader(text))}
 	r.answers, r.texts = append(r.answers, body), append(r.texts, text)
 	resp.Body = body
 	return resp
@@ -592,7 +594,7 @@ func (r *fuzzRequest) checkPanic() {
 		z.t.Errorf("RoundTrip panics: %v", r.panicked)
 	}
 	for i, body := range r.sources {
-		if n := body.closes(); n > 1 || n == 0 {
+		if n := body.Closes(); n > 1 || n == 0 {
 			z.t.Errorf("source %d of %d was closed %d times", i, len(r.sources), n)
 		}
 	}
@@ -630,7 +632,7 @@ func (r *fuzzRequest) checkValidity(invalid error) {
 // checkBodies checks that every body was closed once.
 func (r *fuzzRequest) checkBodies() {
 	for i, body := range r.sources {
-		if n := body.closes(); n != 1 {
+		if n := body.Closes(); n != 1 {
 			r.z.t.Errorf("source %d of %d was closed %d times", i, len(r.sources), n)
 		}
 	}
@@ -638,7 +640,7 @@ func (r *fuzzRequest) checkBodies() {
 		r.z.t.Errorf("the answer has %d bytes, not %d", len(r.got), len(r.texts[len(r.texts)-1]))
 	}
 	for i, body := range r.answers {
-		if n := body.closes(); n != 1 {
+		if n := body.Closes(); n != 1 {
 			r.z.t.Errorf("answer %d of %d was closed %d times", i, len(r.answers), n)
 		}
 	}

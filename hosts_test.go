@@ -153,7 +153,7 @@ func TestKeysAreBounded(t *testing.T) {
 		},
 	}
 	sick := true
-	transport.Base = roundTripFunc(func(req *http.Request) (*http.Response, error) {
+	transport.Base = step(func(req *http.Request) (*http.Response, error) {
 		if sick {
 			return status(503)(req)
 		}
@@ -188,7 +188,7 @@ func keptKeys(t *Transport, key string) bool {
 }
 
 func TestKeysUnderContention(t *testing.T) {
-	transport := &Transport{MaxKeys: 16, Base: roundTripFunc(func(req *http.Request) (*http.Response, error) {
+	transport := &Transport{MaxKeys: 16, Base: step(func(req *http.Request) (*http.Response, error) {
 		return &http.Response{StatusCode: 200, Body: http.NoBody}, nil
 	})}
 	var wg sync.WaitGroup
@@ -224,7 +224,7 @@ func chained(t *Transport) (n int) {
 
 // While the table grows and shrinks, a key that is in use is always found.
 func TestKeysStayFoundWhileOthersComeAndGo(t *testing.T) {
-	transport := &Transport{MaxKeys: 300, Base: roundTripFunc(func(*http.Request) (*http.Response, error) {
+	transport := &Transport{MaxKeys: 300, Base: step(func(*http.Request) (*http.Response, error) {
 		return &http.Response{StatusCode: 503, Body: http.NoBody}, nil
 	})}
 	sick := newRequest(t, "GET", nil)
@@ -251,7 +251,7 @@ func TestKeysStayFoundWhileOthersComeAndGo(t *testing.T) {
 
 func TestIdleHostTakesLittleMemory(t *testing.T) {
 	const hosts = 10_000
-	transport := &Transport{MaxKeys: hosts, Base: roundTripFunc(func(*http.Request) (*http.Response, error) {
+	transport := &Transport{MaxKeys: hosts, Base: step(func(*http.Request) (*http.Response, error) {
 		return &http.Response{StatusCode: 200, Body: http.NoBody}, nil
 	}), PerKey: func(string) *Strategy { return Adaptive() }}
 	var before, after runtime.MemStats
@@ -271,7 +271,7 @@ func TestMeasuredSkewAndRoom(t *testing.T) {
 	var seen []time.Duration
 	transport := &Transport{
 		MaxKeys: 4,
-		Base: roundTripFunc(func(req *http.Request) (*http.Response, error) {
+		Base: step(func(req *http.Request) (*http.Response, error) {
 			ahead := 300 * time.Millisecond
 			if strings.HasPrefix(req.URL.Host, "wrong") {
 				ahead = 20 * time.Hour
@@ -302,7 +302,7 @@ func TestPerKeyIsNotAskedInVain(t *testing.T) {
 	asked := map[string]int{}
 	transport := &Transport{MaxKeys: 2, Base: script(status(503)), PerKey: func(key string) *Strategy {
 		asked[key]++
-		return noWaitWithQuota()
+		return noWait(tokens(500))
 	}}
 	for range 3 {
 		for i := range 5 {
@@ -352,7 +352,7 @@ func TestNewKeysAtOnceAreBounded(t *testing.T) {
 // With one Strategy for all, a key is nothing but a clock, and makes room for
 // another whatever the quota has left.
 func TestKeysOfOneStrategyMakeRoom(t *testing.T) {
-	s := noWaitWithQuota()
+	s := noWait(tokens(500))
 	require.True(t, s.Quota.Take(t.Context(), Failure{Cost: 100}))
 	var keys []string
 	transport := &Transport{
@@ -365,12 +365,6 @@ func TestKeysOfOneStrategyMakeRoom(t *testing.T) {
 		send(t, transport, "http://"+host)
 	}
 	require.Equal(t, want, keys)
-}
-
-func noWaitWithQuota() *Strategy {
-	s := noWait()
-	s.Quota = NewBucket(500)
-	return s
 }
 
 // PerKey may use the Transport, and may fail, without harm to later requests.
@@ -434,7 +428,7 @@ func TestFloodOfHostsAtTheDefaultBound(t *testing.T) {
 	const hosts = 10_000
 	attempts := 0
 	transport := &Transport{
-		Base: roundTripFunc(func(*http.Request) (*http.Response, error) {
+		Base: step(func(*http.Request) (*http.Response, error) {
 			attempts++
 			return &http.Response{StatusCode: 503, Body: http.NoBody}, nil
 		}),
@@ -472,7 +466,7 @@ func TestThrottledHostIsNotForgotten(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		throttling := true
 		transport := &Transport{MaxKeys: 2, PerKey: func(string) *Strategy { return Adaptive() }}
-		transport.Base = roundTripFunc(func(req *http.Request) (*http.Response, error) {
+		transport.Base = step(func(req *http.Request) (*http.Response, error) {
 			if throttling {
 				return status(429)(req)
 			}
@@ -515,7 +509,7 @@ func TestHostWithAQueueIsNotForgotten(t *testing.T) {
 				s.MaxAttempts = 1
 				return s
 			},
-			Base: roundTripFunc(func(req *http.Request) (*http.Response, error) {
+			Base: step(func(req *http.Request) (*http.Response, error) {
 				if throttling {
 					return status(429)(req)
 				}

@@ -93,7 +93,7 @@ func TestPrepareAndTheBody(t *testing.T) {
 									return // it can be read once, and Prepare has
 								}
 								sent, answered := 0, make(chan struct{})
-								base := roundTripFunc(func(req *http.Request) (*http.Response, error) {
+								base := step(func(req *http.Request) (*http.Response, error) {
 									sent++
 									read := func() {
 										got, err := io.ReadAll(req.Body)
@@ -122,7 +122,7 @@ func TestPrepareAndTheBody(t *testing.T) {
 								close(answered)
 								synctest.Wait()
 								require.Equal(t, attempts, sent)
-								require.Equal(t, 1, body.closes())
+								require.Equal(t, 1, body.Closes())
 							})
 						})
 					}

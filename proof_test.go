@@ -12,24 +12,19 @@ import (
 	"sync/atomic"
 	"syscall"
 	"testing"
+	"testing/iotest"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/retrip-go/retrip"
+	"github.com/retrip-go/retrip/internal/testkit"
 )
-
-// dialError is what net/http returns for a connection that can't be made.
-var dialError = &net.OpError{Op: "dial", Net: "tcp", Err: syscall.ECONNREFUSED}
 
 // breaking gives some bytes and then an error that looks like a failed dial.
 func breaking() io.ReadCloser {
-	return io.NopCloser(io.MultiReader(strings.NewReader(strings.Repeat("x", 1<<16)), brokenReader{}))
+	return io.NopCloser(io.MultiReader(strings.NewReader(strings.Repeat("x", 1<<16)), iotest.ErrReader(dialError)))
 }
-
-type brokenReader struct{}
-
-func (brokenReader) Read([]byte) (int, error) { return 0, dialError }
 
 // The error of a request body is no proof that nothing was sent, whatever it
 // looks like and whoever put the body there: the server has seen the beginning
@@ -47,11 +42,11 @@ func TestErrorOfABodyProvesNothing(t *testing.T) {
 		}},
 		"in place of none": {nil, func(req *http.Request) { req.Body, req.GetBody, req.ContentLength = breaking(), getBroken, -1 }},
 		"around one that is in memory": {strings.NewReader("order"), func(req *http.Request) {
-			req.Body = io.NopCloser(io.MultiReader(req.Body, brokenReader{}))
+			req.Body = io.NopCloser(io.MultiReader(req.Body, iotest.ErrReader(dialError)))
 			req.ContentLength = -1
 		}},
-		"around an opaque one": {bytesReader{strings.NewReader("order")}, func(req *http.Request) {
-			req.Body = io.NopCloser(io.MultiReader(req.Body, brokenReader{}))
+		"around an opaque one": {testkit.OnlyReader(strings.NewReader("order")), func(req *http.Request) {
+			req.Body = io.NopCloser(io.MultiReader(req.Body, iotest.ErrReader(dialError)))
 		}},
 	}
 	for name, row := range rows {
@@ -80,17 +75,16 @@ func TestErrorOfABodyProvesNothing(t *testing.T) {
 // A copy of the body for the retry fails where the first, in memory, did not.
 func TestErrorOfAReopenedBodyProvesNothing(t *testing.T) {
 	var sent atomic.Int32
-	transport := &retrip.Transport{Strategy: immediately(), Base: roundTrip(func(req *http.Request) (*http.Response, error) {
+	transport := &retrip.Transport{Strategy: immediately(), Base: step(func(req *http.Request) (*http.Response, error) {
 		if sent.Add(1) == 1 {
 			return nil, dialError // proof: the body was not read
 		}
 		_, err := io.Copy(io.Discard, req.Body)
 		return nil, err
 	})}
-	req, err := http.NewRequestWithContext(t.Context(), "POST", "http://example.com/", strings.NewReader("order"))
-	require.NoError(t, err)
-	req.GetBody = func() (io.ReadCloser, error) { return io.NopCloser(brokenReader{}), nil }
-	_, err = transport.RoundTrip(req)
+	req := newRequest(t, "POST", strings.NewReader("order"))
+	req.GetBody = func() (io.ReadCloser, error) { return io.NopCloser(iotest.ErrReader(dialError)), nil }
+	_, err := transport.RoundTrip(req)
 	require.ErrorIs(t, err, retrip.ErrNotIdempotent)
 	require.EqualValues(t, 2, sent.Load())
 }
@@ -99,12 +93,12 @@ func TestErrorOfAReopenedBodyProvesNothing(t *testing.T) {
 // has put there.
 func TestFailedDialIsProofUnderPrepare(t *testing.T) {
 	for name, body := range map[string]io.Reader{
-		"none": nil, "in memory": strings.NewReader("order"), "opaque": bytesReader{strings.NewReader("order")},
+		"none": nil, "in memory": strings.NewReader("order"), "opaque": testkit.OnlyReader(strings.NewReader("order")),
 	} {
 		t.Run(name, func(t *testing.T) {
 			sent := 0
 			transport := &retrip.Transport{Strategy: immediately(),
-				Base: roundTrip(func(req *http.Request) (*http.Response, error) {
+				Base: step(func(req *http.Request) (*http.Response, error) {
 					sent++
 					if sent < 3 {
 						require.NoError(t, req.Body.Close())
@@ -114,7 +108,7 @@ func TestFailedDialIsProofUnderPrepare(t *testing.T) {
 					require.NoError(t, err)
 					require.Equal(t, "signed", string(got))
 					require.NoError(t, req.Body.Close())
-					return answerWith(req, 200, ""), nil
+					return answer(200, "")(req)
 				}),
 				Prepare: func(req *http.Request, _ retrip.PrepareInfo) error {
 					if req.Body != nil {
@@ -124,8 +118,7 @@ func TestFailedDialIsProofUnderPrepare(t *testing.T) {
 					return nil
 				},
 			}
-			req, err := http.NewRequestWithContext(t.Context(), "POST", "http://example.com/", body)
-			require.NoError(t, err)
+			req := newRequest(t, "POST", body)
 			resp, err := transport.RoundTrip(req)
 			require.NoError(t, err)
 			require.NoError(t, resp.Body.Close())
@@ -139,13 +132,12 @@ func TestFailedDialIsProofUnderPrepare(t *testing.T) {
 func TestErrorOfTheCallersBodyIsReturnedAsItIs(t *testing.T) {
 	failure := errors.New("the disk is gone")
 	for _, method := range []string{"PUT", "POST"} {
-		transport := &retrip.Transport{Base: roundTrip(func(req *http.Request) (*http.Response, error) {
+		transport := &retrip.Transport{Base: step(func(req *http.Request) (*http.Response, error) {
 			_, err := io.Copy(io.Discard, req.Body)
 			return nil, err
 		})}
-		req, err := http.NewRequestWithContext(t.Context(), method, "http://example.com/", failingReader{failure})
-		require.NoError(t, err)
-		_, err = transport.RoundTrip(req)
+		req := newRequest(t, method, iotest.ErrReader(failure))
+		_, err := transport.RoundTrip(req)
 		require.True(t, err == failure, "%s: %v", method, err)
 	}
 }
@@ -158,7 +150,7 @@ func TestFailingFastForADeadlineIsATimeout(t *testing.T) {
 	s.Backoff = retrip.Constant{Wait: time.Hour}
 	client := &http.Client{Timeout: time.Minute, Transport: &retrip.Transport{
 		Strategy: s,
-		Base:     roundTrip(func(*http.Request) (*http.Response, error) { return nil, failure }),
+		Base:     step(func(*http.Request) (*http.Response, error) { return nil, failure }),
 	}}
 	_, err := client.Get("http://example.com/")
 	require.ErrorIs(t, err, retrip.ErrWaitOverDeadline)
@@ -167,18 +159,4 @@ func TestFailingFastForADeadlineIsATimeout(t *testing.T) {
 	var timeout net.Error
 	require.ErrorAs(t, err, &timeout)
 	require.True(t, timeout.Timeout())
-}
-
-type failingReader struct{ err error }
-
-func (r failingReader) Read([]byte) (int, error) { return 0, r.err }
-
-// A bytesReader hides what else a reader can do.
-type bytesReader struct{ io.Reader }
-
-// immediately is the standard mode without backoff.
-func immediately() *retrip.Strategy {
-	s := retrip.Standard()
-	s.Backoff, s.ThrottleBackoff = retrip.Constant{}, nil
-	return s
 }

@@ -114,7 +114,7 @@ func TestFirstOfSeveralRetryAfters(t *testing.T) {
 			base := script(status(503, headers...))
 			_, err := get(t.Context(), &Transport{Base: base, Strategy: longest(Standard())})
 			require.NoError(t, err)
-			require.Equal(t, tt.want, base.waits(), tt.lines)
+			require.Equal(t, tt.want, base.Waits(), tt.lines)
 		})
 	}
 }
@@ -132,7 +132,7 @@ func TestWaitHeaderOfTheUsersOwn(t *testing.T) {
 			base := script(status(503, "X-Wait: 7"), status(200))
 			_, err := get(t.Context(), &Transport{Base: base, Strategy: s})
 			require.NoError(t, err)
-			require.Equal(t, []time.Duration{want}, base.waits())
+			require.Equal(t, []time.Duration{want}, base.Waits())
 		})
 	}
 }

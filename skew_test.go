@@ -81,7 +81,7 @@ func TestSkewedPostWasNotProcessed(t *testing.T) {
 func TestConcurrentSkew(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const ahead = time.Hour
-		base := roundTripFunc(func(req *http.Request) (*http.Response, error) {
+		base := step(func(req *http.Request) (*http.Response, error) {
 			time.Sleep(time.Second)
 			signed, err := http.ParseTime(req.Header.Get("Signed"))
 			if err != nil {

@@ -37,7 +37,7 @@ func TestStats(t *testing.T) {
 		transport := &Transport{
 			KeepStats: true,
 			PerKey:    func(string) *Strategy { return Adaptive() },
-			Base: roundTripFunc(func(req *http.Request) (*http.Response, error) {
+			Base: step(func(req *http.Request) (*http.Response, error) {
 				steps := answers[req.URL.Host]
 				calls[req.URL.Host]++
 				return steps[min(calls[req.URL.Host], len(steps))-1](req)
@@ -130,12 +130,6 @@ func (*lentQuota) Failed(Failure)                     {}
 func (*lentQuota) Take(context.Context, Failure) bool { return true }
 func (*lentQuota) Return(int)                         {}
 
-func hostRequest(t *testing.T, host string) *http.Request {
-	req := newRequest(t, "GET", nil)
-	req.URL.Host = host
-	return req
-}
-
 // Without KeepStats nothing is counted, and the state of each key is there.
 func TestKeysWithoutStats(t *testing.T) {
 	transport := &Transport{Base: script(status(200))}
@@ -149,7 +143,7 @@ func TestKeysWithoutStats(t *testing.T) {
 
 // Reading the numbers stops nobody, and loses nothing.
 func TestStatsUnderLoad(t *testing.T) {
-	transport := &Transport{KeepStats: true, MaxKeys: 8, Base: roundTripFunc(func(*http.Request) (*http.Response, error) {
+	transport := &Transport{KeepStats: true, MaxKeys: 8, Base: step(func(*http.Request) (*http.Response, error) {
 		return &http.Response{StatusCode: 200, Body: http.NoBody}, nil
 	})}
 	var wg sync.WaitGroup

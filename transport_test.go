@@ -27,9 +27,9 @@ func TestRetriesUntilSuccess(t *testing.T) {
 		resp, err := get(t.Context(), &Transport{Base: base, Strategy: s})
 		require.NoError(t, err)
 		require.Equal(t, 200, resp.StatusCode)
-		require.Equal(t, milliseconds(100, 200), base.waits())
+		require.Equal(t, milliseconds(100, 200), base.Waits())
 		require.Equal(t, 495, s.tokens(), "two retries took 5 each, the last one's came back")
-		base.requireClosed(t, 0)
+		base.RequireClosed(t, 0)
 	})
 }
 
@@ -42,13 +42,13 @@ func TestLastResponseIsTheCallers(t *testing.T) {
 		require.Equal(t, 503, resp.StatusCode)
 		require.Same(t, req, resp.Request)
 		synctest.Wait() // for what is done on the side
-		require.Zero(t, base.bodies[2].closes())
+		require.Zero(t, base.Bodies()[2].Closes())
 		body, err := io.ReadAll(resp.Body)
 		require.NoError(t, err)
 		require.Equal(t, "the server's words", string(body))
 		require.NoError(t, resp.Body.Close())
-		require.Len(t, base.sent(), 3)
-		base.requireClosed(t, 0)
+		require.Len(t, base.Sent(), 3)
+		base.RequireClosed(t, 0)
 	})
 }
 
@@ -71,7 +71,7 @@ func TestHopelessErrorIsReturnedAsItCame(t *testing.T) {
 	base := script(fails(notFound))
 	_, err := get(t.Context(), &Transport{Base: base})
 	require.Same(t, notFound, err)
-	require.Len(t, base.sent(), 1)
+	require.Len(t, base.Sent(), 1)
 }
 
 // A hopeless error after a retry tells that there was one.
@@ -146,10 +146,10 @@ func TestSafety(t *testing.T) {
 				if tt.retry {
 					require.NoError(t, err)
 					require.Equal(t, 200, resp.StatusCode)
-					require.Len(t, base.sent(), 2)
-					require.Equal(t, "body", base.sent()[1].body)
+					require.Len(t, base.Sent(), 2)
+					require.Equal(t, "body", base.Sent()[1].Content)
 				} else {
-					require.Len(t, base.sent(), 1)
+					require.Len(t, base.Sent(), 1)
 					require.Equal(t, NotIdempotent, trace.Requests()[0][0].Reason)
 				}
 			})
@@ -192,7 +192,7 @@ func TestCancelDuringWait(t *testing.T) {
 			require.ErrorAs(t, err, &e)
 			require.True(t, e.Status == 503 || errors.Is(err, syscall.ECONNRESET), "the last failure is reachable")
 			require.Equal(t, 500, s.tokens(), "the tokens are back")
-			base.requireClosed(t, 0)
+			base.RequireClosed(t, 0)
 		})
 	}
 }
@@ -280,7 +280,7 @@ func TestServerDirectedWaits(t *testing.T) {
 				resp, err := get(t.Context(), &Transport{Base: base, Strategy: longest(Standard())})
 				require.NoError(t, err)
 				require.Equal(t, 503, resp.StatusCode)
-				require.Equal(t, tt.waits, base.waits())
+				require.Equal(t, tt.waits, base.Waits())
 			})
 		})
 	}
@@ -318,7 +318,7 @@ func TestAttemptTimeout(t *testing.T) {
 		base = script(hangs())
 		_, err = get(ctx, &Transport{Base: base, AttemptTimeout: time.Minute})
 		require.ErrorIs(t, err, context.DeadlineExceeded, "the caller's own deadline")
-		require.Len(t, base.sent(), 1)
+		require.Len(t, base.Sent(), 1)
 	})
 }
 
@@ -352,7 +352,7 @@ func TestUpgradedBodyStaysWritable(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			a, b := net.Pipe()
 			defer b.Close()
-			base := roundTripFunc(func(*http.Request) (*http.Response, error) {
+			base := step(func(*http.Request) (*http.Response, error) {
 				return &http.Response{StatusCode: http.StatusSwitchingProtocols, Body: upgraded{a}}, nil
 			})
 			resp, err := (&Transport{Base: base, AttemptTimeout: timeout}).RoundTrip(newRequest(t, "GET", nil))
@@ -369,10 +369,6 @@ func TestUpgradedBodyStaysWritable(t *testing.T) {
 	}
 }
 
-type roundTripFunc func(*http.Request) (*http.Response, error)
-
-func (f roundTripFunc) RoundTrip(req *http.Request) (*http.Response, error) { return f(req) }
-
 func TestPrepare(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var preps []PrepareInfo
@@ -387,9 +383,9 @@ func TestPrepare(t *testing.T) {
 		require.NoError(t, err)
 		require.Same(t, req, resp.Request)
 		require.Equal(t, []PrepareInfo{{Number: 1}, {Number: 2, Last: Transient}, {Number: 3, Last: Throttled}}, preps)
-		for i, sent := range base.sent() {
+		for i, sent := range base.Sent() {
 			require.Equal(t, []string{preps[i].Last.String()}, sent.Header["Signature"], "nothing adds up over attempts")
-			require.Equal(t, "body", sent.body)
+			require.Equal(t, "body", sent.Content)
 		}
 		require.Empty(t, req.Header, "the caller's request is untouched")
 	})
@@ -411,9 +407,9 @@ func TestPrepareFailure(t *testing.T) {
 			}}).RoundTrip(req)
 			require.ErrorIs(t, err, ErrPrepareFailed)
 			require.ErrorIs(t, err, noKey)
-			require.Len(t, base.sent(), failing-1)
+			require.Len(t, base.Sent(), failing-1)
 			require.Equal(t, 500, s.tokens())
-			require.Equal(t, 1, body.closes())
+			require.Equal(t, 1, body.Closes())
 		}
 	})
 }
@@ -426,7 +422,7 @@ func TestStackedTransportsAdd(t *testing.T) {
 		resp, err := get(t.Context(), outer)
 		require.NoError(t, err)
 		require.Equal(t, 503, resp.StatusCode)
-		require.Len(t, base.sent(), 3+2)
+		require.Len(t, base.Sent(), 3+2)
 	})
 }
 
@@ -447,9 +443,9 @@ func TestInnerTransportStillDoesItsDuty(t *testing.T) {
 		resp, err := get(t.Context(), outer)
 		require.NoError(t, err)
 		require.Equal(t, 200, resp.StatusCode)
-		require.Len(t, base.sent(), 3+2)
+		require.Len(t, base.Sent(), 3+2)
 		require.Equal(t, 5, observed)
-		for _, sent := range base.sent() {
+		for _, sent := range base.Sent() {
 			require.Equal(t, "signed", sent.Header.Get("Authorization"))
 		}
 	})
@@ -461,7 +457,7 @@ func TestInnerRequestsKeepTheirRetries(t *testing.T) {
 		tokens := script(status(503), status(503), status(200))
 		tokenClient := &Transport{Base: tokens}
 		attempts := 0
-		outer := &Transport{Base: roundTripFunc(func(req *http.Request) (*http.Response, error) {
+		outer := &Transport{Base: step(func(req *http.Request) (*http.Response, error) {
 			if attempts++; attempts == 1 {
 				return status(503)(req)
 			}
@@ -474,7 +470,7 @@ func TestInnerRequestsKeepTheirRetries(t *testing.T) {
 		resp, err := get(t.Context(), outer)
 		require.NoError(t, err)
 		require.Equal(t, 200, resp.StatusCode)
-		require.Len(t, tokens.sent(), 3)
+		require.Len(t, tokens.Sent(), 3)
 	})
 }
 
@@ -483,7 +479,7 @@ func TestBaseThatBreaksItsContract(t *testing.T) {
 		base := script(func(*http.Request) (*http.Response, error) { return nil, nil })
 		_, err := get(t.Context(), &Transport{Base: base})
 		require.EqualError(t, err, "retrip: the base RoundTripper returned neither a response nor an error")
-		require.Len(t, base.sent(), 1)
+		require.Len(t, base.Sent(), 1)
 
 		base = script(func(req *http.Request) (*http.Response, error) {
 			resp, _ := status(500)(req)
@@ -492,10 +488,10 @@ func TestBaseThatBreaksItsContract(t *testing.T) {
 		resp, err := get(t.Context(), &Transport{Base: base})
 		require.NoError(t, err)
 		require.Equal(t, 200, resp.StatusCode)
-		base.requireClosed(t, 0)
+		base.RequireClosed(t, 0)
 
 		for _, code := range []int{200, 503} {
-			resp, err = (&Transport{Base: roundTripFunc(func(*http.Request) (*http.Response, error) {
+			resp, err = (&Transport{Base: step(func(*http.Request) (*http.Response, error) {
 				return &http.Response{StatusCode: code}, nil
 			}), AttemptTimeout: time.Second}).RoundTrip(newRequest(t, "GET", nil))
 			require.NoError(t, err)
@@ -526,8 +522,8 @@ func TestRequestsThatMakeNoSense(t *testing.T) {
 			tt.spoil(req)
 			_, err := (&Transport{Base: base}).RoundTrip(req)
 			require.EqualError(t, err, tt.want)
-			require.Empty(t, base.sent())
-			require.Equal(t, 1, body.closes())
+			require.Empty(t, base.Sent())
+			require.Equal(t, 1, body.Closes())
 		})
 	}
 	_, err := (&Transport{}).RoundTrip(nil)
@@ -550,7 +546,7 @@ func TestValidate(t *testing.T) {
 		{&Transport{AttemptTimeout: -1}, "retrip: Transport.AttemptTimeout is -1ns: use 0 for none, or more"},
 		{&Transport{ReplayBuffer: -1}, "retrip: Transport.ReplayBuffer is -1: use 0 for 1048576, or more"},
 		{&Transport{Base: (*http.Transport)(nil)}, "retrip: Transport.Base is a nil *http.Transport: leave the field nil, or set the transport to wrap"},
-		{&Transport{Base: roundTripFunc(nil)}, "retrip: Transport.Base is a nil retrip.roundTripFunc: leave the field nil, or set the transport to wrap"},
+		{&Transport{Base: step(nil)}, "retrip: Transport.Base is a nil testkit.Step: leave the field nil, or set the transport to wrap"},
 		{self, "retrip: Transport.Base is the Transport itself: leave it nil, or set the transport to wrap"},
 		{&Transport{Strategy: Standard(), PerKey: func(string) *Strategy { return nil }}, "retrip: Transport.Strategy and PerKey are both set: leave one nil"},
 		{&Transport{Strategy: &Strategy{}}, "retrip: Transport.Strategy.MaxAttempts is 0: use 1 for no retries, or more\nStrategy.Backoff is nil: set it, or take a strategy from Standard() or another mode"},
@@ -577,7 +573,7 @@ func TestValidate(t *testing.T) {
 		}
 		_, err := get(t.Context(), tt.transport)
 		require.EqualError(t, err, tt.want)
-		require.Empty(t, base.sent())
+		require.Empty(t, base.Sent())
 	}
 	require.NoError(t, (&Transport{}).Validate())
 }
@@ -591,7 +587,7 @@ func TestNilStrategyFromPerKey(t *testing.T) {
 		return Standard()
 	}})
 	require.EqualError(t, err, `retrip: Transport.PerKey("example.com") is nil: use Standard() or another mode`)
-	require.Empty(t, base.sent())
+	require.Empty(t, base.Sent())
 }
 
 type idleCloser struct {
@@ -622,19 +618,19 @@ func TestOverridesOfTheContext(t *testing.T) {
 		base := script(status(503))
 		_, err := get(WithMaxAttempts(t.Context(), 5), &Transport{Base: base})
 		require.NoError(t, err)
-		require.Len(t, base.sent(), 5)
+		require.Len(t, base.Sent(), 5)
 
 		base = script(status(503))
 		_, err = get(WithMaxAttempts(t.Context(), 1), &Transport{Base: base})
 		require.NoError(t, err)
-		require.Len(t, base.sent(), 1)
+		require.Len(t, base.Sent(), 1)
 
 		base = script(status(503))
 		s := longest(Legacy())
 		s.Backoff = Constant{Wait: time.Second}
 		_, err = get(WithStrategy(t.Context(), s), &Transport{Base: base})
 		require.NoError(t, err)
-		require.Equal(t, milliseconds(1000, 1000, 1000), base.waits())
+		require.Equal(t, milliseconds(1000, 1000, 1000), base.Waits())
 	})
 }
 
@@ -644,7 +640,7 @@ func TestOverridesAddUp(t *testing.T) {
 	ctx := WithMaxAttempts(WithIdempotent(WithStrategy(t.Context(), noWait())), 2)
 	_, err := (&Transport{Base: base}).RoundTrip(newRequest(t, "POST", nil).WithContext(ctx))
 	require.NoError(t, err)
-	require.Len(t, base.sent(), 2)
+	require.Len(t, base.Sent(), 2)
 }
 
 func TestEventsAndTrace(t *testing.T) {
@@ -728,7 +724,7 @@ func TestQuotaIsExactUnderContention(t *testing.T) {
 			})
 		}
 		wg.Wait()
-		require.Len(t, base.sent(), 1010)
+		require.Len(t, base.Sent(), 1010)
 		require.Zero(t, s.tokens())
 	})
 }
@@ -747,7 +743,7 @@ func TestQuotaSpentKeepsTheAnswer(t *testing.T) {
 		base := script(status(503))
 		_, err = get(t.Context(), &Transport{Base: base, Strategy: s})
 		require.NoError(t, err)
-		require.Len(t, base.sent(), 3)
+		require.Len(t, base.Sent(), 3)
 	})
 }
 
@@ -831,5 +827,5 @@ func TestRedirectsAreTheClients(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, 200, resp.StatusCode)
 	require.Equal(t, 1, asked)
-	require.Equal(t, "body", base.sent()[1].body)
+	require.Equal(t, "body", base.Sent()[1].Content)
 }

@@ -52,7 +52,7 @@ func TestPartsThatPanicWhenLookedAt(t *testing.T) {
 		require.EqualError(t, fixed.Validate(), "retrip: Transport.Strategy"+want)
 		require.EqualError(t, perKey.Validate(), `retrip: Transport.PerKey("")`+want)
 		require.NotEmpty(t, s.String())
-		require.Empty(t, base.sent())
+		require.Empty(t, base.Sent())
 		fixed.CloseIdleConnections()
 		require.Same(t, base, fixed.Unwrap())
 	}

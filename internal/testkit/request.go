@@ -1,0 +1,85 @@
+package testkit
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"io"
+	"net/http"
+	"os"
+	"runtime"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// NewRequest makes a request of https://example.com.
+func NewRequest(t testing.TB, method string, body io.Reader) *http.Request {
+	t.Helper()
+	return RequestTo(t, method, "https://example.com/path?key=value", body)
+}
+
+// RequestTo makes a request with the context of the test.
+func RequestTo(t testing.TB, method, url string, body io.Reader) *http.Request {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), method, url, body)
+	require.NoError(t, err)
+	return req
+}
+
+// Get sends a GET with ctx and returns its response, closed and with its body
+// still to be read, and its error.
+func Get(ctx context.Context, rt http.RoundTripper) (*http.Response, error) {
+	req, err := http.NewRequestWithContext(ctx, "GET", "https://example.com/path", nil)
+	if err != nil {
+		return nil, err
+	}
+	resp, err := rt.RoundTrip(req)
+	if resp != nil {
+		defer resp.Body.Close()
+		body, readErr := io.ReadAll(resp.Body)
+		if readErr != nil {
+			return nil, readErr
+		}
+		resp.Body = io.NopCloser(bytes.NewReader(body))
+	}
+	return resp, err
+}
+
+// Milliseconds returns so many milliseconds each.
+func Milliseconds(n ...int) []time.Duration {
+	var d []time.Duration
+	for _, ms := range n {
+		d = append(d, time.Duration(ms)*time.Millisecond)
+	}
+	return d
+}
+
+// ReadJSON reads a file of JSON.
+func ReadJSON(t testing.TB, file string, into any) {
+	t.Helper()
+	text, err := os.ReadFile(file)
+	require.NoError(t, err)
+	require.NoError(t, json.Unmarshal(text, into))
+}
+
+// HeapGrowth returns how much more memory is in use after do than before.
+func HeapGrowth(do func()) int64 {
+	return growth(func(m *runtime.MemStats) uint64 { return m.HeapAlloc }, runtime.GC, do)
+}
+
+// Allocated returns how much memory do takes, garbage included.
+func Allocated(do func()) int64 {
+	return growth(func(m *runtime.MemStats) uint64 { return m.TotalAlloc }, func() {}, do)
+}
+
+func growth(of func(*runtime.MemStats) uint64, settle, do func()) int64 {
+	var before, after runtime.MemStats
+	settle()
+	runtime.ReadMemStats(&before)
+	do()
+	settle()
+	runtime.ReadMemStats(&after)
+	return int64(of(&after)) - int64(of(&before))
+}
