@@ -17,6 +17,7 @@ import (
 
 	"github.com/retrip-go/retrip"
 	"github.com/retrip-go/retrip/aws"
+	"github.com/retrip-go/retrip/internal/testkit"
 )
 
 // botocore's table, service by service: what its additions change.
@@ -86,7 +87,7 @@ func TestCustomBackoff(t *testing.T) {
 		base := script(status(500))
 		_, err := get(t.Context(), &retrip.Transport{Base: base, Strategy: s})
 		require.NoError(t, err)
-		require.Equal(t, milliseconds(70, 140), base.waits())
+		require.Equal(t, milliseconds(70, 140), base.Waits())
 	})
 }
 
@@ -188,7 +189,7 @@ func TestJavaV1(t *testing.T) {
 	base := script(status(503))
 	_, err := (&retrip.Transport{Base: base, Strategy: aws.JavaV1(), ReplayBuffer: 1}).RoundTrip(newRequest(t, "POST", io.MultiReader(strings.NewReader("body"))))
 	require.NoError(t, err)
-	require.Len(t, base.sent(), 1)
+	require.Len(t, base.Sent(), 1)
 }
 
 // S3 sends its 200 when it begins to copy, blanks to keep the line alive, and
@@ -204,14 +205,12 @@ func TestS3ErrorAfterAWhile(t *testing.T) {
 			_, _ = io.WriteString(w, "<Error><Code>InternalError</Code></Error>")
 			_ = w.Close()
 		}()
-		base := script(func(*http.Request) (*http.Response, error) {
-			return &http.Response{StatusCode: 200, Header: http.Header{"Content-Type": {"application/xml"}}, Body: r, ContentLength: -1}, nil
-		}, status(200))
+		base := script(testkit.Stream(200, r, "Content-Type: application/xml"), status(200))
 		req := newRequest(t, "PUT", nil)
 		req.URL.Host = "bucket.s3.amazonaws.com"
 		_, err := (&retrip.Transport{Base: base, Strategy: aws.Standard2026()}).RoundTrip(req)
 		require.NoError(t, err)
-		require.Len(t, base.sent(), 2)
+		require.Len(t, base.Sent(), 2)
 	})
 }
 
