@@ -9,16 +9,14 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/retrip-go/retrip/internal/testkit"
 )
-
-type nopBase struct{ resp *http.Response }
-
-func (b nopBase) RoundTrip(*http.Request) (*http.Response, error) { return b.resp, nil }
 
 // A request that succeeds at once costs nothing beyond its base.
 func TestSuccessAllocatesNothing(t *testing.T) {
 	countsAllocations(t)
-	base := nopBase{&http.Response{StatusCode: 200, Body: http.NoBody}}
+	base := testkit.Same(&http.Response{StatusCode: 200, Body: http.NoBody})
 	throttled := Adaptive()
 	throttled.Limiter.measured = 1e9 // fast enough that nobody ever waits
 	throttled.Limiter.update(throttled.Limiter.clock(), true)
@@ -74,7 +72,7 @@ func TestRetryAllocatesOnce(t *testing.T) {
 }
 
 func BenchmarkSuccess(b *testing.B) {
-	base := nopBase{&http.Response{StatusCode: 200, Body: http.NoBody}}
+	base := testkit.Same(&http.Response{StatusCode: 200, Body: http.NoBody})
 	req, _ := http.NewRequest("GET", "http://example.com/path", nil)
 	run := func(name string, rt http.RoundTripper) {
 		b.Run(name, func(b *testing.B) {

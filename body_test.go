@@ -480,10 +480,8 @@ func TestHundredRetriesUseOneConnection(t *testing.T) {
 // A 64 MiB file is sent twice without being held.
 func TestLargeFileTakesNoMemory(t *testing.T) {
 	const size = 64 << 20
-	name := filepath.Join(t.TempDir(), "large")
-	f, err := os.Create(name)
-	require.NoError(t, err)
-	require.NoError(t, f.Truncate(size))
+	f := testkit.OpenFile(t, "", 0)
+	require.NoError(t, os.Truncate(f.Name(), size))
 	var received []int64
 	base := step(func(req *http.Request) (*http.Response, error) {
 		n, err := io.CopyBuffer(struct{ io.Writer }{io.Discard}, struct{ io.Reader }{req.Body}, make([]byte, 32<<10))
@@ -495,14 +493,15 @@ func TestLargeFileTakesNoMemory(t *testing.T) {
 		return status(503 - 303*(len(received)/2))(req)
 	})
 	req := newRequest(t, "PUT", f)
-	var before, after runtime.MemStats
-	runtime.ReadMemStats(&before)
-	resp, err := (&Transport{Base: base, Strategy: noWait()}).RoundTrip(req)
-	runtime.ReadMemStats(&after)
+	var resp *http.Response
+	var err error
+	allocated := testkit.Allocated(func() {
+		resp, err = (&Transport{Base: base, Strategy: noWait()}).RoundTrip(req)
+	})
 	require.NoError(t, err)
 	require.Equal(t, 200, resp.StatusCode)
 	require.Equal(t, []int64{size, size}, received)
-	require.Less(t, after.TotalAlloc-before.TotalAlloc, uint64(256<<10))
+	require.Less(t, allocated, int64(256<<10))
 }
 
 // A retry of a body that can be reopened copies none of it.
@@ -521,7 +520,7 @@ func TestRetryMemory(t *testing.T) {
 			}
 		}).AllocedBytesPerOp()
 	}
-	once := perRequest(nopBase{&http.Response{StatusCode: 200, Body: http.NoBody}})
+	once := perRequest(testkit.Same(&http.Response{StatusCode: 200, Body: http.NoBody}))
 	calls := 0
 	twice := perRequest(&Transport{Strategy: noWait(), Base: step(func(*http.Request) (*http.Response, error) {
 		calls++
@@ -955,14 +954,15 @@ func TestLongOpaqueBodyTakesNoMemory(t *testing.T) {
 	})
 	body := &testkit.Body{ReadCloser: io.NopCloser(io.LimitReader(testkit.Endless, size))}
 	req := newRequest(t, "PUT", body)
-	var before, after runtime.MemStats
-	runtime.ReadMemStats(&before)
-	resp, err := (&Transport{Base: base, Strategy: noWait()}).RoundTrip(req)
-	runtime.ReadMemStats(&after)
+	var resp *http.Response
+	var err error
+	allocated := testkit.Allocated(func() {
+		resp, err = (&Transport{Base: base, Strategy: noWait()}).RoundTrip(req)
+	})
 	require.NoError(t, err)
 	require.Equal(t, 503, resp.StatusCode)
 	require.Equal(t, []int64{size}, received)
-	require.Less(t, after.TotalAlloc-before.TotalAlloc, uint64(8<<20), "a bound, and garbage of which each Read makes a little")
+	require.Less(t, allocated, int64(8<<20), "a bound, and garbage of which each Read makes a little")
 	require.Equal(t, 1, body.Closes())
 }
 

@@ -142,14 +142,8 @@ func TestPrepareThatReadsABodyAndForgetsACopy(t *testing.T) {
 // it was answered before that.
 func TestCaptureIsFreedAsTheLastAttemptReadsIt(t *testing.T) {
 	const each, requests = 1 << 20, 20
-	inUse := func() int64 {
-		runtime.GC()
-		var m runtime.MemStats
-		runtime.ReadMemStats(&m)
-		return int64(m.HeapAlloc)
-	}
-	inUse() // what others left behind takes a second collection
-	before := inUse()
+	testkit.HeapInUse() // what others left behind takes a second collection
+	before := testkit.HeapInUse()
 	content, buffer := make([]byte, each), make([]byte, each)
 	for range requests {
 		r, w := io.Pipe()
@@ -172,7 +166,7 @@ func TestCaptureIsFreedAsTheLastAttemptReadsIt(t *testing.T) {
 		defer body.Close()
 		go func() { _, _ = body.Read(make([]byte, 1)) }() // waits for more
 	}
-	require.Eventually(t, func() bool { return (inUse()-before)/requests < each/4 }, 5*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return (testkit.HeapInUse()-before)/requests < each/4 }, 5*time.Second, time.Millisecond)
 }
 
 // A source whose Read ends its goroutine, as t.FailNow does.

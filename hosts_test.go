@@ -15,6 +15,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/retrip-go/retrip/internal/testkit"
 )
 
 func send(t *testing.T, rt http.RoundTripper, target string) {
@@ -188,9 +190,7 @@ func keptKeys(t *Transport, key string) bool {
 }
 
 func TestKeysUnderContention(t *testing.T) {
-	transport := &Transport{MaxKeys: 16, Base: step(func(req *http.Request) (*http.Response, error) {
-		return &http.Response{StatusCode: 200, Body: http.NoBody}, nil
-	})}
+	transport := &Transport{MaxKeys: 16, Base: testkit.Empty(200)}
 	var wg sync.WaitGroup
 	var n atomic.Int64
 	for range 16 {
@@ -224,9 +224,7 @@ func chained(t *Transport) (n int) {
 
 // While the table grows and shrinks, a key that is in use is always found.
 func TestKeysStayFoundWhileOthersComeAndGo(t *testing.T) {
-	transport := &Transport{MaxKeys: 300, Base: step(func(*http.Request) (*http.Response, error) {
-		return &http.Response{StatusCode: 503, Body: http.NoBody}, nil
-	})}
+	transport := &Transport{MaxKeys: 300, Base: testkit.Empty(503)}
 	sick := newRequest(t, "GET", nil)
 	sick.URL.Host = "sick"
 	once := WithMaxAttempts(t.Context(), 1)
@@ -251,19 +249,14 @@ func TestKeysStayFoundWhileOthersComeAndGo(t *testing.T) {
 
 func TestIdleHostTakesLittleMemory(t *testing.T) {
 	const hosts = 10_000
-	transport := &Transport{MaxKeys: hosts, Base: step(func(*http.Request) (*http.Response, error) {
-		return &http.Response{StatusCode: 200, Body: http.NoBody}, nil
-	}), PerKey: func(string) *Strategy { return Adaptive() }}
-	var before, after runtime.MemStats
-	runtime.GC()
-	runtime.ReadMemStats(&before)
-	for i := range hosts {
-		send(t, transport, fmt.Sprintf("http://host%d.example", i))
-	}
-	runtime.GC()
-	runtime.ReadMemStats(&after)
+	transport := &Transport{MaxKeys: hosts, Base: testkit.Empty(200), PerKey: func(string) *Strategy { return Adaptive() }}
+	growth := testkit.HeapGrowth(func() {
+		for i := range hosts {
+			send(t, transport, fmt.Sprintf("http://host%d.example", i))
+		}
+	})
 	require.Len(t, transport.keys.ring, hosts)
-	require.Less(t, (after.HeapAlloc-before.HeapAlloc)/hosts, uint64(1024))
+	require.Less(t, growth/hosts, int64(1024))
 }
 
 // A clock that is off by what Date can't tell is no reason to keep a host.
@@ -443,18 +436,15 @@ func TestFloodOfHostsAtTheDefaultBound(t *testing.T) {
 	}
 	require.Equal(t, 3+2, attempts)
 	sick := transport.entryOf(hostRequest(t, "sick.example"))
-	var before, after runtime.MemStats
-	runtime.GC()
-	runtime.ReadMemStats(&before)
-	for i := range hosts { // one by one: a host may be dropped while its first request is on its way
-		send(t, transport, fmt.Sprintf("http://invented%d.example", i))
-	}
-	runtime.GC()
-	runtime.ReadMemStats(&after)
+	growth := testkit.HeapGrowth(func() {
+		for i := range hosts { // one by one: a host may be dropped while its first request is on its way
+			send(t, transport, fmt.Sprintf("http://invented%d.example", i))
+		}
+	})
 	require.Len(t, transport.keys.ring, defaultMaxKeys)
 	require.Equal(t, defaultMaxKeys, chained(transport))
 	require.Equal(t, 5+hosts+(defaultMaxKeys-1)+2, attempts, "a retry for each that had room, two for all others")
-	require.Less(t, int64(after.HeapAlloc)-int64(before.HeapAlloc), int64(defaultMaxKeys<<10))
+	require.Less(t, growth, int64(defaultMaxKeys<<10))
 	require.Same(t, sick, transport.entryOf(hostRequest(t, "sick.example")))
 	send(t, transport, "http://sick.example")
 	require.Equal(t, 5+hosts+(defaultMaxKeys-1)+2+1, attempts, "still no quota")
@@ -563,15 +553,12 @@ func TestKeyDoesNotKeepWhatItWasCutFrom(t *testing.T) {
 		n++
 		return strings.Repeat(fmt.Sprintf("%08d", n), long/8)[:8]
 	}}
-	var before, after runtime.MemStats
-	runtime.GC()
-	runtime.ReadMemStats(&before)
-	for range keys {
-		send(t, transport, "http://example.com")
-	}
-	runtime.GC()
-	runtime.ReadMemStats(&after)
-	require.Less(t, int64(after.HeapAlloc)-int64(before.HeapAlloc), int64(keys*long/2))
+	growth := testkit.HeapGrowth(func() {
+		for range keys {
+			send(t, transport, "http://example.com")
+		}
+	})
+	require.Less(t, growth, int64(keys*long/2))
 	runtime.KeepAlive(transport)
 }
 

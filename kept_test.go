@@ -12,18 +12,9 @@ import (
 	"testing/synctest"
 
 	"github.com/stretchr/testify/require"
-)
 
-// heapOf is how much memory more is in use after do than before.
-func heapOf(do func()) int {
-	var before, after runtime.MemStats
-	runtime.GC()
-	runtime.ReadMemStats(&before)
-	do()
-	runtime.GC()
-	runtime.ReadMemStats(&after)
-	return int(after.HeapAlloc) - int(before.HeapAlloc)
-}
+	"github.com/retrip-go/retrip/internal/testkit"
+)
 
 // longURL has its host and everything else in one string, as url.Parse leaves it.
 func longURL(host string) string { return "http://" + host + "/" + strings.Repeat("x", 100<<10) }
@@ -37,14 +28,14 @@ func TestLogKeepsNoURLs(t *testing.T) {
 		"long URL":  "host-%d.example",
 		"long host": "host-%d." + strings.Repeat("long.", 20<<10) + "example",
 	} {
-		kept := heapOf(func() {
+		kept := testkit.HeapGrowth(func() {
 			for i := range 200 {
 				req, err := http.NewRequestWithContext(t.Context(), "GET", longURL(fmt.Sprintf(host, i)), nil)
 				require.NoError(t, err)
 				observe(Event{Request: req, Final: true, Attempt: 3, Reason: AttemptsExhausted})
 			}
 		})
-		require.Less(t, kept, 1<<20, name)
+		require.Less(t, kept, int64(1<<20), name)
 		require.Less(t, longest, 2<<10, name)
 	}
 	runtime.KeepAlive(observe)
@@ -68,7 +59,7 @@ func TestErrorsKeepNoHeaders(t *testing.T) {
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			var kept []error
-			size := heapOf(func() {
+			size := testkit.HeapGrowth(func() {
 				for range 50 {
 					_, err := get(t.Context(), &Transport{Base: script(copied(refusal), fails(io.EOF)), Prepare: failsAt(2)})
 					kept = append(kept, err)
@@ -79,7 +70,7 @@ func TestErrorsKeepNoHeaders(t *testing.T) {
 				require.ErrorAs(t, err, &e)
 				require.Equal(t, "SlowDown", e.Code, name)
 			}
-			require.Less(t, size, 1<<20, name)
+			require.Less(t, size, int64(1<<20), name)
 		})
 	}
 }

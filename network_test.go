@@ -123,9 +123,9 @@ func TestErrorPagesKeepTheConnection(t *testing.T) {
 		}{
 			"text":         {"text/plain", strings.Repeat("x", 20_000), false},
 			"chunked text": {"text/plain", strings.Repeat("x", 20_000), true},
-			"JSON":         {"application/json", jsonDocument, false},
-			"chunked JSON": {"application/json", jsonDocument + strings.Repeat(" ", 60_000-len(jsonDocument)), true},
-			"XML":          {"application/xml", xmlDocument, false},
+			"JSON":         {"application/json", testkit.JSONDocument, false},
+			"chunked JSON": {"application/json", testkit.JSONDocument + strings.Repeat(" ", 60_000-len(testkit.JSONDocument)), true},
+			"XML":          {"application/xml", testkit.XMLDocument, false},
 		} {
 			t.Run(protocol+"/"+name, func(t *testing.T) {
 				const exchanges = 100

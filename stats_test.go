@@ -14,6 +14,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/retrip-go/retrip/internal/testkit"
 )
 
 // statsByKey collects what Keys yields.
@@ -143,9 +145,7 @@ func TestKeysWithoutStats(t *testing.T) {
 
 // Reading the numbers stops nobody, and loses nothing.
 func TestStatsUnderLoad(t *testing.T) {
-	transport := &Transport{KeepStats: true, MaxKeys: 8, Base: step(func(*http.Request) (*http.Response, error) {
-		return &http.Response{StatusCode: 200, Body: http.NoBody}, nil
-	})}
+	transport := &Transport{KeepStats: true, MaxKeys: 8, Base: testkit.Empty(200)}
 	var wg sync.WaitGroup
 	for worker := range 4 {
 		wg.Go(func() {

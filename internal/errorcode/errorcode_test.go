@@ -11,6 +11,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/retrip-go/retrip/internal/testkit"
 )
 
 func TestHeaderCode(t *testing.T) {
@@ -79,8 +81,8 @@ func FuzzBodyCodes(f *testing.F) {
 	f.Add(`{"\u005f_type":"T\u0041","x":{"code":["}"]},"Code":1.5e3,"code":"","Code":"last"}`)
 	f.Add(`<Response><Errors><Error><Code>A</Code></Error></Errors></Response>`)
 	f.Add(`<?xml version="1.0"?><!-- > --><a:Error b="/>" c='<'><Code>A&amp;<![CDATA[<B>]]><x/>C</Code></a:Error>`)
-	f.Add(jsonDocument)
-	f.Add(xmlDocument)
+	f.Add(testkit.JSONDocument)
+	f.Add(testkit.XMLDocument)
 	f.Add(strings.Repeat("[", 20_000))
 	f.Fuzz(func(t *testing.T, body string) {
 		if got, want := inJSON([]byte(body)), slowJSONCode([]byte(body)); got != want {

@@ -51,7 +51,7 @@ func TestGetBodyThatFails(t *testing.T) {
 func TestPrepareAndABodyOfTheCaller(t *testing.T) {
 	for name, tt := range map[string]struct {
 		prepare func(*http.Request)
-		closes  int32 // by us, before the base closes what it was sent
+		closes  int // by us, before the base closes what it was sent
 	}{
 		"untouched": {func(*http.Request) {}, 0},
 		"wrapped": {func(out *http.Request) {
@@ -74,13 +74,13 @@ func TestPrepareAndABodyOfTheCaller(t *testing.T) {
 		tt.prepare(out)
 		u.Choose(out, nil)
 		u.Sent()
-		require.Equal(t, tt.closes, src.closes.Load(), name)
+		require.Equal(t, tt.closes, src.Closes(), name)
 		if out.Body != nil && out.Body != http.NoBody {
 			u.requireRead(content, out.Body)
 			require.NoError(t, out.Body.Close())
 		}
 		u.Finish()
-		require.EqualValues(t, 1, src.closes.Load(), name)
+		require.Equal(t, 1, src.Closes(), name)
 		if name == "untouched" {
 			require.Same(t, src, out.Body, "the base gets it as it is")
 		}

@@ -9,7 +9,6 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"os"
-	"path/filepath"
 	"runtime"
 	"strings"
 	"sync"
@@ -22,29 +21,12 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/retrip-go/retrip/internal/replay"
+	"github.com/retrip-go/retrip/internal/testkit"
 )
 
 const content = "0123456789"
 
-// A source counts its closes.
-type source struct {
-	io.Reader
-	closes atomic.Int32
-}
-
-func (s *source) Close() error {
-	s.closes.Add(1)
-	if c, ok := s.Reader.(io.Closer); ok {
-		return c.Close()
-	}
-	return nil
-}
-
-type readerFunc func([]byte) (int, error)
-
-func (f readerFunc) Read(p []byte) (int, error) { return f(p) }
-
-func opaque(content string) *source { return &source{Reader: strings.NewReader(content)} }
+var opaque = testkit.Opaque
 
 // An upload is a request and its body.
 type upload struct {
@@ -88,17 +70,6 @@ func (u *upload) requireRead(want string, body io.Reader) {
 	require.Equal(u, want, string(got))
 }
 
-func openFile(t *testing.T, content string, at int64) *os.File {
-	t.Helper()
-	name := filepath.Join(t.TempDir(), "body")
-	require.NoError(t, os.WriteFile(name, []byte(content), 0o600))
-	f, err := os.Open(name)
-	require.NoError(t, err)
-	_, err = f.Seek(at, io.SeekStart)
-	require.NoError(t, err)
-	return f
-}
-
 // Each attempt gets the whole body, however much earlier ones have read.
 func TestEachAttemptReadsAll(t *testing.T) {
 	for name, body := range map[string]io.ReadCloser{
@@ -106,7 +77,7 @@ func TestEachAttemptReadsAll(t *testing.T) {
 		"byte by byte":  io.NopCloser(iotest.OneByteReader(strings.NewReader(content))),
 		"EOF with data": io.NopCloser(iotest.DataErrReader(strings.NewReader(content))),
 		"in memory":     io.NopCloser(strings.NewReader(content)),
-		"file":          openFile(t, "skipped"+content, 7),
+		"file":          testkit.OpenFile(t, "skipped"+content, 7),
 	} {
 		t.Run(name, func(t *testing.T) {
 			u := newUpload(t, body, 10)
@@ -131,7 +102,7 @@ func TestEachAttemptReadsAll(t *testing.T) {
 
 func TestReopenedBody(t *testing.T) {
 	u := newUpload(t, nil, 0)
-	var opened []*source
+	var opened []*testkit.Body
 	u.req.GetBody = func() (io.ReadCloser, error) {
 		opened = append(opened, opaque(content))
 		return opened[len(opened)-1], nil
@@ -143,10 +114,10 @@ func TestReopenedBody(t *testing.T) {
 	u.requireRead(content, u.begin().Body)
 	u.requireRead(content, u.again().Body)
 	u.Finish() // the second was never sent
-	require.Zero(t, opened[0].closes.Load(), "its base closes it")
-	require.EqualValues(t, 1, opened[1].closes.Load())
+	require.Zero(t, opened[0].Closes(), "its base closes it")
+	require.Equal(t, 1, opened[1].Closes())
 	u.Finish()
-	require.EqualValues(t, 1, opened[1].closes.Load())
+	require.Equal(t, 1, opened[1].Closes())
 }
 
 func TestNoBodyStaysNone(t *testing.T) {
@@ -167,7 +138,7 @@ func TestNoBodyStaysNone(t *testing.T) {
 
 // An attempt that is over gets no byte, and no copy.
 func TestFenceEndsAnAttempt(t *testing.T) {
-	for name, body := range map[string]io.ReadCloser{"stream": opaque(content), "file": openFile(t, content, 0)} {
+	for name, body := range map[string]io.ReadCloser{"stream": opaque(content), "file": testkit.OpenFile(t, content, 0)} {
 		u := newUpload(t, body, 10)
 		old := u.begin()
 		copied, err := old.GetBody()
@@ -188,7 +159,7 @@ func TestFenceEndsAnAttempt(t *testing.T) {
 // Check says why a body can't be sent again, and stops nothing; Hold does.
 func TestWhyABodyIsNotSentAgain(t *testing.T) {
 	broken := errors.New("disk on fire")
-	changing := openFile(t, content, 0)
+	changing := testkit.OpenFile(t, content, 0)
 	for name, tt := range map[string]struct {
 		body io.ReadCloser
 		play func(*upload, *http.Request)
@@ -200,11 +171,11 @@ func TestWhyABodyIsNotSentAgain(t *testing.T) {
 			_, err := io.ReadAll(out.Body)
 			require.Equal(t, broken, err)
 		}, replay.ErrFailed},
-		"quit": {io.NopCloser(readerFunc(func([]byte) (int, error) { runtime.Goexit(); return 0, nil })), func(_ *upload, out *http.Request) {
+		"quit": {io.NopCloser(testkit.ReaderFunc(func([]byte) (int, error) { runtime.Goexit(); return 0, nil })), func(_ *upload, out *http.Request) {
 			_, err := io.ReadAll(out.Body)
 			require.ErrorContains(t, err, "ended its goroutine")
 		}, replay.ErrFailed},
-		"lying": {io.NopCloser(readerFunc(func(p []byte) (int, error) { return len(p) + 1, nil })), func(_ *upload, out *http.Request) {
+		"lying": {io.NopCloser(testkit.ReaderFunc(func(p []byte) (int, error) { return len(p) + 1, nil })), func(_ *upload, out *http.Request) {
 			_, err := io.ReadAll(out.Body)
 			require.ErrorContains(t, err, "Read returned")
 		}, replay.ErrFailed},
@@ -381,7 +352,7 @@ func TestSourceIsClosedOnce(t *testing.T) {
 			u.Keep(10)
 			play(u, cancel)
 			synctest.Wait()
-			require.EqualValues(t, 1, src.closes.Load(), name)
+			require.Equal(t, 1, src.Closes(), name)
 		})
 	}
 }
@@ -395,13 +366,13 @@ func TestReadersAtOnce(t *testing.T) {
 		rng := rand.New(rand.NewPCG(seed, 0))
 		var reading atomic.Int32
 		rest := bytes.NewReader(whole)
-		src := &source{Reader: readerFunc(func(p []byte) (int, error) {
+		src := testkit.Source(testkit.ReaderFunc(func(p []byte) (int, error) {
 			if reading.Add(1) > 1 {
 				t.Error("two Reads of the source at once")
 			}
 			defer reading.Add(-1)
 			return rest.Read(p[:min(len(p), 1+int(seed)*20)])
-		})}
+		}))
 		u := newUpload(t, src, int64(rng.IntN(2*len(whole))))
 		out := u.begin()
 		for range 3 {
@@ -415,7 +386,7 @@ func TestReadersAtOnce(t *testing.T) {
 		}
 		u.Finish()
 		_ = out.Body.Close()
-		require.Eventually(t, func() bool { return src.closes.Load() == 1 }, 5*time.Second, time.Millisecond, "seed %d", seed)
+		require.Eventually(t, func() bool { return src.Closes() == 1 }, 5*time.Second, time.Millisecond, "seed %d", seed)
 	}
 }
 

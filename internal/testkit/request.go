@@ -64,22 +64,26 @@ func ReadJSON(t testing.TB, file string, into any) {
 	require.NoError(t, json.Unmarshal(text, into))
 }
 
+// HeapInUse is how much memory is in use once garbage is collected.
+func HeapInUse() int64 {
+	var m runtime.MemStats
+	runtime.GC()
+	runtime.ReadMemStats(&m)
+	return int64(m.HeapAlloc)
+}
+
 // HeapGrowth returns how much more memory is in use after do than before.
 func HeapGrowth(do func()) int64 {
-	return growth(func(m *runtime.MemStats) uint64 { return m.HeapAlloc }, runtime.GC, do)
+	before := HeapInUse()
+	do()
+	return HeapInUse() - before
 }
 
 // Allocated returns how much memory do takes, garbage included.
 func Allocated(do func()) int64 {
-	return growth(func(m *runtime.MemStats) uint64 { return m.TotalAlloc }, func() {}, do)
-}
-
-func growth(of func(*runtime.MemStats) uint64, settle, do func()) int64 {
 	var before, after runtime.MemStats
-	settle()
 	runtime.ReadMemStats(&before)
 	do()
-	settle()
 	runtime.ReadMemStats(&after)
-	return int64(of(&after)) - int64(of(&before))
+	return int64(after.TotalAlloc - before.TotalAlloc)
 }
