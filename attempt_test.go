@@ -144,3 +144,52 @@ func TestPrepareThatIsCancelled(t *testing.T) {
 		require.ErrorIs(t, err, context.DeadlineExceeded)
 	})
 }
+
+func TestAttemptTimeout(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		base := script(hangs(), status(200))
+		resp, err := get(t.Context(), &Transport{Base: base, AttemptTimeout: time.Second})
+		require.NoError(t, err)
+		require.Equal(t, 200, resp.StatusCode)
+
+		_, err = get(t.Context(), &Transport{Base: script(hangs()), AttemptTimeout: time.Second})
+		var timeout *AttemptTimeoutError
+		require.ErrorAs(t, err, &timeout)
+		require.Equal(t, time.Second, timeout.After)
+		require.NotErrorIs(t, err, context.DeadlineExceeded)
+		var e *Error
+		require.ErrorAs(t, err, &e)
+		require.Equal(t, 3, e.Attempts)
+		require.True(t, e.Timeout())
+
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		base = script(hangs())
+		_, err = get(ctx, &Transport{Base: base, AttemptTimeout: time.Minute})
+		require.ErrorIs(t, err, context.DeadlineExceeded, "the caller's own deadline")
+		require.Len(t, base.Sent(), 1)
+	})
+}
+
+func TestAttemptTimeoutEndsAtTheHeaders(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r, w := io.Pipe()
+		var attempt context.Context
+		base := script(func(req *http.Request) (*http.Response, error) {
+			attempt = req.Context()
+			return &http.Response{StatusCode: 200, Body: r}, nil
+		})
+		resp, err := (&Transport{Base: base, AttemptTimeout: time.Second}).RoundTrip(newRequest(t, "GET", nil))
+		require.NoError(t, err)
+		go func() {
+			time.Sleep(time.Hour)
+			_, _ = w.Write([]byte("late"))
+			_ = w.Close()
+		}()
+		body, err := io.ReadAll(resp.Body)
+		require.NoError(t, err)
+		require.Equal(t, "late", string(body))
+		require.Error(t, attempt.Err(), "the end of the body releases the attempt's context")
+		require.NoError(t, resp.Body.Close())
+	})
+}

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"os"
 	"runtime"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -149,4 +150,139 @@ func TestCloseThatPanicsAfterABaseThatPanics(t *testing.T) {
 			require.PanicsWithValue(t, "base on fire", func() { _, _ = transport.RoundTrip(req) })
 		}
 	}
+}
+
+// A panic of the body comes up where it would without us.
+func TestBodyThatPanics(t *testing.T) {
+	source := testkit.ReaderFunc(func([]byte) (int, error) { panic("on fire") })
+	require.PanicsWithValue(t, "on fire", func() {
+		_, _ = (&Transport{Base: script(status(200))}).RoundTrip(newRequest(t, "PUT", source))
+	})
+	resp, err := (&Transport{Base: testkit.Stream(503, source, "Content-Type: application/json"), Strategy: once()}).RoundTrip(newRequest(t, "GET", nil))
+	require.NoError(t, err)
+	require.PanicsWithValue(t, "on fire", func() { _, _ = resp.Body.Read(make([]byte, 1)) })
+}
+
+// User code that panics leaves nothing open behind it.
+func TestPanicsLeaveNothingBehind(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		boom := func() { panic("boom") }
+		for name, transport := range map[string]*Transport{
+			"classifier": {Strategy: &Strategy{MaxAttempts: 2, Backoff: Constant{}, Classifiers: []Classifier{
+				ClassifierFunc(func(Attempt) Class { boom(); return 0 })}}},
+			"backoff": {Strategy: &Strategy{MaxAttempts: 2, Classifiers: []Classifier{On(Transient, StatusIs(503))},
+				Backoff: BackoffFunc(func(Retry) (time.Duration, bool) { boom(); return 0, false })}},
+			"observer": {Observe: func(Event) { boom() }},
+			"prepare":  {Prepare: func(*http.Request, PrepareInfo) error { boom(); return nil }, AttemptTimeout: time.Hour},
+		} {
+			base := script(status(503))
+			transport.Base = base
+			body := opaque("body")
+			require.PanicsWithValue(t, "boom", func() { _, _ = transport.RoundTrip(newRequest(t, "PUT", body)) }, name)
+			synctest.Wait()
+			require.Equal(t, 1, body.Closes(), name)
+			base.RequireClosed(t, 0)
+		}
+	})
+}
+
+// A retry that was sent is paid for, and one that succeeded paid back once,
+// whoever panics then.
+func TestPanicsConserveTokens(t *testing.T) {
+	onFire := func(*http.Request) (*http.Response, error) { panic("on fire") }
+	atTheEnd := func(e Event) {
+		if e.Final {
+			panic("on fire")
+		}
+	}
+	for name, tt := range map[string]struct {
+		retry         step
+		observe       func(Event)
+		before, after int
+	}{
+		"base in the retry":             {onFire, nil, 100, 95},
+		"observer of a failed retry":    {status(503), atTheEnd, 95, 90},
+		"observer of a recovered retry": {status(200), atTheEnd, 50, 50},
+		"observer of what is not sent":  {nil, func(Event) { panic("on fire") }, 50, 50},
+	} {
+		bucket := NewBucket(100)
+		require.True(t, bucket.take(100-tt.before))
+		s := noWait()
+		s.Quota, s.MaxAttempts = bucket, 2
+		require.Panics(t, func() {
+			_, _ = (&Transport{Base: script(status(503), tt.retry), Strategy: s, Observe: tt.observe}).RoundTrip(newRequest(t, "GET", nil))
+		}, name)
+		require.Equal(t, tt.after, bucket.Tokens(), name)
+	}
+}
+
+// What a user's function raises is what the caller gets, and the body is closed
+// all the same, and no response twice.
+func TestPanicsOfTheUsersFunctions(t *testing.T) {
+	secondTime := func(_ *http.Request, p PrepareInfo) error {
+		if p.Number == 2 {
+			panic(http.ErrAbortHandler)
+		}
+		return nil
+	}
+	for name, transport := range map[string]*Transport{
+		"Key":     {Key: func(*http.Request) string { panic(http.ErrAbortHandler) }},
+		"PerKey":  {PerKey: func(string) *Strategy { panic(http.ErrAbortHandler) }},
+		"Prepare": {Strategy: noWait(), Prepare: secondTime},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			for _, reopened := range []bool{false, true} {
+				base := script(step(testkit.Stream(503, strings.NewReader("no"), "Content-Type: text/plain")))
+				transport.Base = base
+				body := opaque("body")
+				req := newRequest(t, "PUT", body)
+				if reopened {
+					req.GetBody = func() (io.ReadCloser, error) { return opaque("body"), nil }
+				}
+				require.PanicsWithValue(t, http.ErrAbortHandler, func() { _, _ = transport.RoundTrip(req) }, name)
+				synctest.Wait()
+				require.Equal(t, 1, body.Closes(), name)
+				base.RequireClosed(t, 0)
+			}
+		})
+	}
+}
+
+// A brokenQuota panics when it gets something back.
+type brokenQuota struct{ *Bucket }
+
+func (brokenQuota) Return(int) { panic("broken") }
+
+// A quota that panics when a cancelled retry returns its tokens leaves neither the
+// request's body nor the response open.
+func TestQuotaThatPanicsLeavesNothingOpen(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := longest(Standard())
+		s.Quota = brokenQuota{NewBucket(500)}
+		base, body := script(status(503)), opaque("hello")
+		ctx, cancel := context.WithCancel(t.Context())
+		time.AfterFunc(time.Millisecond, cancel)
+		require.PanicsWithValue(t, "broken", func() {
+			_, _ = (&Transport{Base: base, Strategy: s}).RoundTrip(newRequest(t, "PUT", body).WithContext(ctx))
+		})
+		synctest.Wait()
+		base.RequireClosed(t, 0)
+		require.Equal(t, 1, body.Closes())
+	})
+}
+
+// Nor does it if Observe panics first, before the response is kept for the retry.
+func TestQuotaAndObserveThatPanicLeaveNothingOpen(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := longest(Standard())
+		s.Quota = brokenQuota{NewBucket(500)}
+		base, body := script(status(503)), opaque("hello")
+		transport := &Transport{Base: base, Strategy: s, Observe: func(Event) { panic("observed") }}
+		require.PanicsWithValue(t, "broken", func() {
+			_, _ = transport.RoundTrip(newRequest(t, "PUT", body))
+		})
+		synctest.Wait()
+		base.RequireClosed(t, 0)
+		require.Equal(t, 1, body.Closes())
+	})
 }

@@ -4,11 +4,8 @@ import (
 	"bytes"
 	"context"
 	"crypto/sha256"
-	"errors"
-	"flag"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -16,7 +13,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -25,179 +21,8 @@ import (
 	"github.com/retrip-go/retrip/internal/testkit"
 )
 
-var long = flag.Bool("long", false, "run the tests that repeat a race as often as the release asks for")
-
-// Servers that answer before they have read, never come to an end, or demand
-// the impossible; and sources of bodies that never give a byte. The faults that
-// follow a pattern are in fault_test.go.
-
-// An answer that comes while the body is on its way is where others corrupt:
-// the old attempt still reads what the new one sends.
-func TestEarlyAnswerTwoHundredTimes(t *testing.T) {
-	testkit.NoLeaks(t)
-	times := 5
-	if *long {
-		times = 200
-	}
-	content := testkit.RandomBytes(8<<20, 3)
-	for name, then := range map[string]faultserver.AfterEarly{
-		"kept alive": faultserver.KeepAlive, "Connection close": faultserver.HangUp,
-	} {
-		for _, b := range []testkit.BodyKind{
-			{Name: "GetBody", Open: testkit.MemoryBody},
-			{Name: "file", Open: testkit.SameFile(t, content, 0)},
-			{Name: "positioned file", Open: testkit.SameFile(t, content, 12_345)},
-			{Name: "opaque", Open: testkit.OpaqueBody},
-		} {
-			t.Run(name+"/"+b.Name, func(t *testing.T) {
-				var met sync.Map
-				server := faultserver.Start(faultserver.Serve(func(c *faultserver.Conn, in *faultserver.Incoming) bool {
-					if _, again := met.LoadOrStore(in.Header.Get("Name"), true); !again {
-						return c.AnswerEarly(in, 503, 1, then)
-					}
-					if !c.ReceiveAll(in) {
-						return false
-					}
-					_, err := io.WriteString(c, faultserver.Response(200, "200"))
-					return err == nil
-				}))
-				defer server.Close()
-				transport := &Transport{Base: &http.Transport{}, Strategy: noWait(), ReplayBuffer: 8 << 20}
-				defer transport.CloseIdleConnections()
-				for i := range times {
-					putEarly(t, transport, server.URL, fmt.Sprint(i), content, b.Open)
-				}
-				want, whole := sha256.Sum256(content), 0
-				for _, r := range server.Requests() {
-					if r.Whole {
-						whole++
-						require.Equal(t, want, r.Sum)
-					}
-				}
-				require.GreaterOrEqual(t, whole, times)
-			})
-		}
-	}
-}
-
-// putEarly makes a request that is answered early the first time. A Read of an
-// opaque body is under way then, and ends soon: it is in memory.
-func putEarly(t *testing.T, transport *Transport, url, name string, content []byte, open testkit.Opener) {
-	t.Helper()
-	req := testkit.RequestTo(t, "PUT", url, nil)
-	req.Header.Set("Name", name)
-	closed := open(t, req, content)
-	resp, err := transport.RoundTrip(req)
-	require.NoError(t, err)
-	require.NoError(t, resp.Body.Close())
-	testkit.Eventually(t, closed, "the close of the request's body")
-	require.Equal(t, 200, resp.StatusCode)
-}
-
-// The same under net/http's own server over HTTP/2, which ends the stream
-// behind its answer with RST_STREAM.
-func TestEarlyAnswerOverHTTP2(t *testing.T) {
-	testkit.NoLeaks(t)
-	times := 2
-	if *long {
-		times = 200
-	}
-	content := testkit.RandomBytes(8<<20, 6)
-	want := sha256.Sum256(content)
-	for _, protocol := range []string{"h2", "h2c"} {
-		for _, b := range []testkit.BodyKind{
-			{Name: "GetBody", Open: testkit.MemoryBody},
-			{Name: "file", Open: testkit.SameFile(t, content, 0)},
-			{Name: "positioned file", Open: testkit.SameFile(t, content, 12_345)},
-			{Name: "opaque", Open: testkit.OpaqueBody},
-		} {
-			t.Run(protocol+"/"+b.Name, func(t *testing.T) {
-				var met sync.Map
-				url, base := testkit.Serve(t, protocol, func(w http.ResponseWriter, r *http.Request) {
-					if _, again := met.LoadOrStore(r.Header.Get("Name"), true); !again {
-						_, _ = io.ReadFull(r.Body, make([]byte, 1))
-						w.WriteHeader(503)
-						return
-					}
-					h := sha256.New()
-					if _, err := io.Copy(h, r.Body); err != nil {
-						panic(http.ErrAbortHandler) // and so the caller is not told of a success
-					}
-					if !bytes.Equal(h.Sum(nil), want[:]) {
-						t.Error("the server got another body")
-					}
-				})
-				transport := &Transport{Base: base, Strategy: noWait(), ReplayBuffer: 8 << 20}
-				for i := range times {
-					putEarly(t, transport, url, fmt.Sprint(i), content, b.Open)
-				}
-			})
-		}
-	}
-}
-
-// A body whose source blocks, a pipe that nobody writes to, holds nobody:
-// neither under an early answer nor when the caller gives up.
-func TestBlockedSourceHoldsNobody(t *testing.T) {
-	testkit.NoLeaks(t)
-	for _, protocol := range testkit.AllProtocols {
-		for name, limit := range map[string]func(context.Context) (context.Context, context.CancelFunc){
-			"early answer": context.WithCancel,
-			"cancelled": func(ctx context.Context) (context.Context, context.CancelFunc) {
-				ctx, cancel := context.WithCancel(ctx)
-				time.AfterFunc(20*time.Millisecond, cancel)
-				return ctx, cancel
-			},
-			"deadline": func(ctx context.Context) (context.Context, context.CancelFunc) {
-				return context.WithTimeout(ctx, 20*time.Millisecond)
-			},
-		} {
-			for _, method := range []string{"PUT", "POST"} {
-				t.Run(protocol+"/"+name+"/"+method, func(t *testing.T) {
-					url, base := testkit.Serve(t, protocol, func(w http.ResponseWriter, r *http.Request) {
-						if name == "early answer" {
-							_ = http.NewResponseController(w).EnableFullDuplex()
-							w.WriteHeader(503)
-							_ = http.NewResponseController(w).Flush()
-							return
-						}
-						_, _ = io.Copy(io.Discard, r.Body)
-					})
-					ctx, cancel := limit(t.Context())
-					defer cancel()
-					source, w := io.Pipe()
-					defer w.Close()
-					body := &testkit.Body{ReadCloser: source}
-					req, err := http.NewRequestWithContext(ctx, method, url, body)
-					require.NoError(t, err)
-					done := make(chan struct{})
-					var status int
-					go func() {
-						defer close(done)
-						var resp *http.Response
-						if resp, err = (&Transport{Base: base}).RoundTrip(req); resp != nil {
-							status = resp.StatusCode
-							_ = resp.Body.Close()
-						}
-					}()
-					select {
-					case <-done:
-					case <-time.After(testkit.Patience):
-						t.Fatal("RoundTrip hangs")
-					}
-					if name == "early answer" { // of the first attempt, or of one after it if it came before the first Read
-						require.NoError(t, err)
-						require.Equal(t, 503, status)
-					} else {
-						require.Error(t, err)
-					}
-					cancel()
-					testkit.Eventually(t, func() bool { return body.Closes() == 1 }, "the close of the request's body")
-				})
-			}
-		}
-	}
-}
+// Servers that never come to an end, or demand the impossible. The faults that
+// follow a pattern are in fault_test.go, early answers in early_test.go.
 
 // An error's body that has no end, or stalls, keeps a retry for a moment only.
 // It is read no further than the limit, and closed.
@@ -363,37 +188,6 @@ func TestForgottenCopyKeepsNothingOpen(t *testing.T) {
 	}
 }
 
-// The trailers of a response may be looked at before its body is read; a peek
-// that is still waiting for the network must not write them meanwhile. (It takes
-// the race detector to see it here. Without it, the map's own check may end the
-// program.)
-func TestPeekLeavesTheTrailersAlone(t *testing.T) {
-	for _, protocol := range []string{"h1", "h2"} {
-		t.Run(protocol, func(t *testing.T) {
-			goOn := make(chan struct{})
-			url, base := testkit.Serve(t, protocol, func(w http.ResponseWriter, r *http.Request) {
-				w.Header().Set("Trailer", "Sum")
-				w.Header().Set("Content-Type", "application/json")
-				w.WriteHeader(400)
-				_, _ = io.WriteString(w, `{"code":`)
-				_ = http.NewResponseController(w).Flush()
-				<-goOn
-				w.Header().Set("Sum", "1")
-			})
-			resp, err := (&Transport{Base: base}).RoundTrip(testkit.RequestTo(t, "GET", url, nil))
-			require.NoError(t, err)
-			close(goOn)
-			for end := time.Now().Add(100 * time.Millisecond); time.Now().Before(end); {
-				for name := range resp.Trailer {
-					_ = resp.Trailer[name]
-				}
-				time.Sleep(time.Millisecond) // between looks, over real connections
-			}
-			require.NoError(t, resp.Body.Close())
-		})
-	}
-}
-
 // A file that changed during the wait leaves the answer, to its end: the upload
 // that it answers must not be cut off.
 func TestAnswerIsWholeAfterAFileChanged(t *testing.T) {
@@ -459,89 +253,4 @@ func TestKeptAnswerDoesNotHoldUpPrepare(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, 200, resp.StatusCode)
 	require.NoError(t, resp.Body.Close())
-}
-
-// A brokenQuota panics when it gets something back.
-type brokenQuota struct{ *Bucket }
-
-func (brokenQuota) Return(int) { panic("broken") }
-
-// A quota that panics when a cancelled retry returns its tokens leaves neither the
-// request's body nor the response open.
-func TestQuotaThatPanicsLeavesNothingOpen(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := longest(Standard())
-		s.Quota = brokenQuota{NewBucket(500)}
-		base, body := script(status(503)), opaque("hello")
-		ctx, cancel := context.WithCancel(t.Context())
-		time.AfterFunc(time.Millisecond, cancel)
-		require.PanicsWithValue(t, "broken", func() {
-			_, _ = (&Transport{Base: base, Strategy: s}).RoundTrip(newRequest(t, "PUT", body).WithContext(ctx))
-		})
-		synctest.Wait()
-		base.RequireClosed(t, 0)
-		require.Equal(t, 1, body.Closes())
-	})
-}
-
-// Nor does it if Observe panics first, before the response is kept for the retry.
-func TestQuotaAndObserveThatPanicLeaveNothingOpen(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := longest(Standard())
-		s.Quota = brokenQuota{NewBucket(500)}
-		base, body := script(status(503)), opaque("hello")
-		transport := &Transport{Base: base, Strategy: s, Observe: func(Event) { panic("observed") }}
-		require.PanicsWithValue(t, "broken", func() {
-			_, _ = transport.RoundTrip(newRequest(t, "PUT", body))
-		})
-		synctest.Wait()
-		base.RequireClosed(t, 0)
-		require.Equal(t, 1, body.Closes())
-	})
-}
-
-// endingIn gives its text and then an error.
-func endingIn(text string, err error) io.ReadCloser {
-	return io.NopCloser(io.MultiReader(strings.NewReader(text), errorReader{err}))
-}
-
-type errorReader struct{ err error }
-
-func (r errorReader) Read([]byte) (int, error) { return 0, r.err }
-
-// The error of a body that the base opened itself proves nothing either, also in
-// a retry: net/http opens one when a connection turns out to be stale.
-func TestErrorOfACopyProvesNothingInARetry(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		req, opened := newRequest(t, "POST", nil), 0
-		req.Body = endingIn("abc", io.EOF)
-		req.GetBody = func() (io.ReadCloser, error) {
-			if opened++; opened == 1 {
-				return endingIn("abc", io.EOF), nil
-			}
-			return endingIn("ab", &net.OpError{Op: "dial", Err: errors.New("source gone")}), nil
-		}
-		calls := 0
-		base := step(func(req *http.Request) (*http.Response, error) {
-			calls++
-			if calls == 1 {
-				_, _ = io.Copy(io.Discard, req.Body)
-				_ = req.Body.Close()
-				return status(429)(req)
-			}
-			_ = req.Body.Close()
-			again, err := req.GetBody()
-			if err != nil {
-				return nil, err
-			}
-			defer again.Close()
-			_, err = io.ReadAll(again) // and sent
-			return nil, err
-		})
-		s := noWait()
-		s.MaxAttempts = 5
-		_, err := (&Transport{Base: base, Strategy: s}).RoundTrip(req)
-		require.ErrorContains(t, err, "source gone")
-		require.Equal(t, 2, calls)
-	})
 }

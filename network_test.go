@@ -3,6 +3,7 @@ package retrip
 import (
 	"bytes"
 	"context"
+	"crypto/sha256"
 	"encoding/binary"
 	"fmt"
 	"io"
@@ -280,4 +281,21 @@ func TestHeadersThatBreakOff(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, resp.Body.Close())
 	require.Equal(t, 200, resp.StatusCode)
+}
+
+func TestHundredRetriesUseOneConnection(t *testing.T) {
+	empty := sha256.Sum256(nil)
+	srv, conns := hashServer(t, empty[:], false)
+	transport := &Transport{Strategy: noWait()}
+	defer transport.CloseIdleConnections()
+	client := &http.Client{Transport: transport}
+	for range 100 {
+		resp, err := client.Get(srv.URL)
+		require.NoError(t, err)
+		_, err = io.Copy(io.Discard, resp.Body)
+		require.NoError(t, err)
+		require.NoError(t, resp.Body.Close())
+		require.Equal(t, 200, resp.StatusCode)
+	}
+	require.EqualValues(t, 1, conns.Load())
 }

@@ -5,8 +5,6 @@ import (
 	"errors"
 	"io"
 	"net/http"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -98,80 +96,6 @@ func cancelling(cancel func()) *retrip.Strategy {
 		cancel()
 		return retrip.Transient
 	})))
-}
-
-// A file that can't be read fails every attempt alike, and the caller gets the
-// error as the base returned it.
-func TestErrorOfAFileProvesNothing(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "body")
-	require.NoError(t, os.WriteFile(path, []byte("order"), 0o600))
-	file, err := os.OpenFile(path, os.O_WRONLY, 0)
-	require.NoError(t, err)
-	sent := 0
-	var failure error
-	transport := &retrip.Transport{Strategy: immediately(), Base: step(func(req *http.Request) (*http.Response, error) {
-		sent++
-		_, failure = io.Copy(io.Discard, req.Body)
-		_ = req.Body.Close()
-		return nil, failure
-	})}
-	req := newRequest(t, "PUT", file)
-	_, err = transport.RoundTrip(req)
-	require.Error(t, err)
-	require.True(t, err == failure, "%v", err)
-	require.Equal(t, 1, sent)
-	require.ErrorIs(t, file.Close(), os.ErrClosed)
-}
-
-// The base may send a copy of the body that Prepare put there. Its error is no
-// proof either.
-func TestErrorOfACopyProvesNothing(t *testing.T) {
-	sent := 0
-	transport := &retrip.Transport{
-		Strategy: immediately(),
-		Base: step(func(req *http.Request) (*http.Response, error) {
-			sent++
-			require.NoError(t, req.Body.Close())
-			another, err := req.GetBody()
-			require.NoError(t, err)
-			_, err = io.Copy(io.Discard, another)
-			require.NoError(t, another.Close())
-			return nil, err
-		}),
-		Prepare: func(req *http.Request, _ retrip.PrepareInfo) error {
-			req.Body, req.ContentLength = breaking(), -1
-			req.GetBody = func() (io.ReadCloser, error) { return breaking(), nil }
-			return nil
-		},
-	}
-	req := newRequest(t, "POST", nil)
-	_, err := transport.RoundTrip(req)
-	require.ErrorIs(t, err, error(dialError))
-	require.Equal(t, 1, sent)
-}
-
-// unread plays steps in front of which nothing reads the request's body.
-func unread(steps ...step) step {
-	n := 0
-	return func(req *http.Request) (*http.Response, error) {
-		n++
-		return steps[n-1](req)
-	}
-}
-
-// A body from GetBody that was not read did not fail: a failed dial of a retry
-// proves that nothing was sent.
-func TestFailedDialIsProofAfterGetBody(t *testing.T) {
-	base := testkit.Count(unread(answer(429, ""), fails(dialError), answer(200, "")))
-	req := newRequest(t, "POST", strings.NewReader("order"))
-	req.GetBody = func() (io.ReadCloser, error) {
-		return io.NopCloser(testkit.OnlyReader(strings.NewReader("order"))), nil
-	}
-	resp, err := (&retrip.Transport{Strategy: immediately(), Base: base}).RoundTrip(req)
-	require.NoError(t, err)
-	require.NoError(t, resp.Body.Close())
-	require.Equal(t, 200, resp.StatusCode)
-	require.Equal(t, 3, base.Calls())
 }
 
 // A Prepare that opens copies of the body and then fails or panics leaves the

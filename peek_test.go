@@ -315,3 +315,34 @@ func TestLookIntoTheBodyCountsOnceAgainstTheDeadline(t *testing.T) {
 		require.Equal(t, milliseconds(500), base.Waits())
 	})
 }
+
+// The trailers of a response may be looked at before its body is read; a peek
+// that is still waiting for the network must not write them meanwhile. (It takes
+// the race detector to see it here. Without it, the map's own check may end the
+// program.)
+func TestPeekLeavesTheTrailersAlone(t *testing.T) {
+	for _, protocol := range []string{"h1", "h2"} {
+		t.Run(protocol, func(t *testing.T) {
+			goOn := make(chan struct{})
+			url, base := testkit.Serve(t, protocol, func(w http.ResponseWriter, r *http.Request) {
+				w.Header().Set("Trailer", "Sum")
+				w.Header().Set("Content-Type", "application/json")
+				w.WriteHeader(400)
+				_, _ = io.WriteString(w, `{"code":`)
+				_ = http.NewResponseController(w).Flush()
+				<-goOn
+				w.Header().Set("Sum", "1")
+			})
+			resp, err := (&Transport{Base: base}).RoundTrip(testkit.RequestTo(t, "GET", url, nil))
+			require.NoError(t, err)
+			close(goOn)
+			for end := time.Now().Add(100 * time.Millisecond); time.Now().Before(end); {
+				for name := range resp.Trailer {
+					_ = resp.Trailer[name]
+				}
+				time.Sleep(time.Millisecond) // between looks, over real connections
+			}
+			require.NoError(t, resp.Body.Close())
+		})
+	}
+}

@@ -8,11 +8,14 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"path/filepath"
 	"strings"
 	"sync/atomic"
 	"syscall"
 	"testing"
 	"testing/iotest"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -159,4 +162,147 @@ func TestFailingFastForADeadlineIsATimeout(t *testing.T) {
 	var timeout net.Error
 	require.ErrorAs(t, err, &timeout)
 	require.True(t, timeout.Timeout())
+}
+
+// A file that can't be read fails every attempt alike, and the caller gets the
+// error as the base returned it.
+func TestErrorOfAFileProvesNothing(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "body")
+	require.NoError(t, os.WriteFile(path, []byte("order"), 0o600))
+	file, err := os.OpenFile(path, os.O_WRONLY, 0)
+	require.NoError(t, err)
+	sent := 0
+	var failure error
+	transport := &retrip.Transport{Strategy: immediately(), Base: step(func(req *http.Request) (*http.Response, error) {
+		sent++
+		_, failure = io.Copy(io.Discard, req.Body)
+		_ = req.Body.Close()
+		return nil, failure
+	})}
+	req := newRequest(t, "PUT", file)
+	_, err = transport.RoundTrip(req)
+	require.Error(t, err)
+	require.True(t, err == failure, "%v", err)
+	require.Equal(t, 1, sent)
+	require.ErrorIs(t, file.Close(), os.ErrClosed)
+}
+
+// The base may send a copy of the body that Prepare put there. Its error is no
+// proof either.
+func TestErrorOfACopyProvesNothing(t *testing.T) {
+	sent := 0
+	transport := &retrip.Transport{
+		Strategy: immediately(),
+		Base: step(func(req *http.Request) (*http.Response, error) {
+			sent++
+			require.NoError(t, req.Body.Close())
+			another, err := req.GetBody()
+			require.NoError(t, err)
+			_, err = io.Copy(io.Discard, another)
+			require.NoError(t, another.Close())
+			return nil, err
+		}),
+		Prepare: func(req *http.Request, _ retrip.PrepareInfo) error {
+			req.Body, req.ContentLength = breaking(), -1
+			req.GetBody = func() (io.ReadCloser, error) { return breaking(), nil }
+			return nil
+		},
+	}
+	req := newRequest(t, "POST", nil)
+	_, err := transport.RoundTrip(req)
+	require.ErrorIs(t, err, error(dialError))
+	require.Equal(t, 1, sent)
+}
+
+// unread plays steps in front of which nothing reads the request's body.
+func unread(steps ...step) step {
+	n := 0
+	return func(req *http.Request) (*http.Response, error) {
+		n++
+		return steps[n-1](req)
+	}
+}
+
+// A body from GetBody that was not read did not fail: a failed dial of a retry
+// proves that nothing was sent.
+func TestFailedDialIsProofAfterGetBody(t *testing.T) {
+	base := testkit.Count(unread(answer(429, ""), fails(dialError), answer(200, "")))
+	req := newRequest(t, "POST", strings.NewReader("order"))
+	req.GetBody = func() (io.ReadCloser, error) {
+		return io.NopCloser(testkit.OnlyReader(strings.NewReader("order"))), nil
+	}
+	resp, err := (&retrip.Transport{Strategy: immediately(), Base: base}).RoundTrip(req)
+	require.NoError(t, err)
+	require.NoError(t, resp.Body.Close())
+	require.Equal(t, 200, resp.StatusCode)
+	require.Equal(t, 3, base.Calls())
+}
+
+// A dial error may be the body's own: no proof that nothing was sent.
+func TestDialErrorOfTheBody(t *testing.T) {
+	for _, getBody := range []bool{false, true} {
+		open := func() (io.ReadCloser, error) { return io.NopCloser(iotest.ErrReader(dialError)), nil }
+		body, _ := open()
+		req := newRequest(t, "POST", body)
+		if getBody {
+			req.GetBody = open
+		}
+		base := testkit.Count(script(status(200)))
+		_, err := (&retrip.Transport{Strategy: immediately(), Base: base}).RoundTrip(req)
+		require.ErrorIs(t, err, error(dialError))
+		require.Equal(t, 1, base.Calls())
+	}
+}
+
+// A part of what is in memory can't fail either: a dial error is not its own.
+func TestPartOfMemoryIsInMemory(t *testing.T) {
+	for name, source := range map[string]io.Reader{
+		"all":  strings.NewReader("body"),
+		"part": io.LimitReader(strings.NewReader("body"), 3),
+	} {
+		req := newRequest(t, "POST", nil)
+		req.Body = io.NopCloser(source)
+		req.GetBody = func() (io.ReadCloser, error) { return http.NoBody, nil }
+		base := unread(fails(dialError), status(200))
+		resp, err := (&retrip.Transport{Strategy: immediately(), Base: base}).RoundTrip(req)
+		require.NoError(t, err, name)
+		require.Equal(t, 200, resp.StatusCode)
+	}
+}
+
+// The error of a body that the base opened itself proves nothing either, also in
+// a retry: net/http opens one when a connection turns out to be stale.
+func TestErrorOfACopyProvesNothingInARetry(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		req, opened := newRequest(t, "POST", nil), 0
+		req.Body = io.NopCloser(testkit.OnlyReader(strings.NewReader("abc")))
+		req.GetBody = func() (io.ReadCloser, error) {
+			if opened++; opened == 1 {
+				return io.NopCloser(testkit.OnlyReader(strings.NewReader("abc"))), nil
+			}
+			gone := &net.OpError{Op: "dial", Err: errors.New("source gone")}
+			return io.NopCloser(io.MultiReader(strings.NewReader("ab"), iotest.ErrReader(gone))), nil
+		}
+		calls := 0
+		base := step(func(req *http.Request) (*http.Response, error) {
+			calls++
+			if calls == 1 {
+				_, _ = io.Copy(io.Discard, req.Body)
+				_ = req.Body.Close()
+				return status(429)(req)
+			}
+			_ = req.Body.Close()
+			again, err := req.GetBody()
+			if err != nil {
+				return nil, err
+			}
+			defer again.Close()
+			_, err = io.ReadAll(again) // and sent
+			return nil, err
+		})
+		s := immediately(func(s *retrip.Strategy) { s.MaxAttempts = 5 })
+		_, err := (&retrip.Transport{Base: base, Strategy: s}).RoundTrip(req)
+		require.ErrorContains(t, err, "source gone")
+		require.Equal(t, 2, calls)
+	})
 }

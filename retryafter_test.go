@@ -3,6 +3,7 @@ package retrip
 import (
 	"math"
 	"net/http"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -135,4 +136,47 @@ func TestWaitHeaderOfTheUsersOwn(t *testing.T) {
 			require.Equal(t, []time.Duration{want}, base.Waits())
 		})
 	}
+}
+
+func TestServerDirectedWaits(t *testing.T) {
+	tests := []struct {
+		name    string
+		headers []string
+		waits   []time.Duration // what passes between attempts; none: given up at once
+	}{
+		{"longer than the backoff", []string{"Retry-After: 7"}, milliseconds(7000, 7000)},
+		{"shorter than the backoff", []string{"Retry-After: 0"}, milliseconds(100, 200)},
+		{"above the cap", []string{"Retry-After: 61"}, nil},
+		{"the sum above the cap", []string{"Retry-After: 31"}, milliseconds(31000)},
+		{"overflowing", []string{"Retry-After: 9223372037"}, nil},
+		{"overflowing any integer", []string{"Retry-After: 99999999999999999999999"}, nil},
+		{"year 9999", []string{"Retry-After: Fri, 31 Dec 9999 23:59:59 GMT"}, nil},
+		{"negative", []string{"Retry-After: -1"}, milliseconds(100, 200)},
+		{"exponent", []string{"Retry-After: 1e400"}, milliseconds(100, 200)},
+		{"garbage", []string{"Retry-After: soon"}, milliseconds(100, 200)},
+		{"milliseconds win", []string{"Retry-After: 7", "Retry-After-Ms: 1500.5"}, []time.Duration{1500500 * time.Microsecond, 1500500 * time.Microsecond}},
+		{"AWS clamp", []string{"X-Amz-Retry-After: 10000"}, milliseconds(5100, 5200)},
+		{"two hundred of them", strings.Split(strings.Repeat("Retry-After: 3\n", 199)+"Retry-After: 3", "\n"), milliseconds(3000, 3000)},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				base := script(status(503, tt.headers...))
+				resp, err := get(t.Context(), &Transport{Base: base, Strategy: longest(Standard())})
+				require.NoError(t, err)
+				require.Equal(t, 503, resp.StatusCode)
+				require.Equal(t, tt.waits, base.Waits())
+			})
+		})
+	}
+}
+
+func TestHintIsToldWhenItIsWhyWeStop(t *testing.T) {
+	ctx, trace := WithTrace(t.Context())
+	_, err := get(ctx, &Transport{Base: script(status(429, "Retry-After: 3600"))})
+	require.NoError(t, err)
+	e := trace.Requests()[0][0]
+	require.Equal(t, WaitOverCap, e.Reason)
+	require.Equal(t, time.Hour, e.Wait)
+	require.Equal(t, "Retry-After", e.WaitFrom)
 }

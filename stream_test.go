@@ -422,3 +422,27 @@ func tunnel(ctx context.Context, w http.ResponseWriter, target string) {
 	}()
 	_, _ = io.Copy(here, there)
 }
+
+type upgraded struct{ io.ReadWriteCloser }
+
+func TestUpgradedBodyStaysWritable(t *testing.T) {
+	for name, timeout := range map[string]time.Duration{"without timeout": 0, "with timeout": time.Minute} {
+		t.Run(name, func(t *testing.T) {
+			a, b := net.Pipe()
+			defer b.Close()
+			base := step(func(*http.Request) (*http.Response, error) {
+				return &http.Response{StatusCode: http.StatusSwitchingProtocols, Body: upgraded{a}}, nil
+			})
+			resp, err := (&Transport{Base: base, AttemptTimeout: timeout}).RoundTrip(newRequest(t, "GET", nil))
+			require.NoError(t, err)
+			body, ok := resp.Body.(io.ReadWriteCloser)
+			require.True(t, ok)
+			go func() { _, _ = body.Write([]byte("hello")) }()
+			got := make([]byte, 5)
+			_, err = io.ReadFull(b, got)
+			require.NoError(t, err)
+			require.Equal(t, "hello", string(got))
+			require.NoError(t, body.Close())
+		})
+	}
+}
