@@ -26,7 +26,7 @@ import (
 // the queue.
 func TestAnswerIsKeptUntilTheLimiterAdmitsTheRetry(t *testing.T) {
 	for name, bound := range map[retrip.Reason]struct{ admit, deadline time.Duration }{
-		retrip.WaitOverCap:      {admit: 3 * time.Second},
+		retrip.WaitOverCap:      {admit: 3 * time.Second, deadline: time.Hour},
 		retrip.WaitOverDeadline: {deadline: 5 * time.Second},
 	} {
 		t.Run(name.String(), func(t *testing.T) {
@@ -43,12 +43,8 @@ func TestAnswerIsKeptUntilTheLimiterAdmitsTheRetry(t *testing.T) {
 					}
 					return answer(200, "slow down")(req)
 				})}
-				ctx := t.Context()
-				if bound.deadline > 0 {
-					short, cancel := context.WithTimeout(ctx, bound.deadline)
-					defer cancel()
-					ctx = short
-				}
+				ctx, cancel := context.WithTimeout(t.Context(), bound.deadline)
+				defer cancel()
 				var (
 					all     sync.WaitGroup
 					refused atomic.Int32

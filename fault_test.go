@@ -210,36 +210,104 @@ func http2Faults() []fault {
 	return faults
 }
 
-// The table: fault by method by kind of body. The slow faults go on beside the
-// others.
+func midstreamFaults() []fault {
+	first := func(strike func(*faultserver.Stream)) func(*faultserver.Stream) {
+		return func(s *faultserver.Stream) {
+			if s.Nth == 1 {
+				strike(s)
+			}
+		}
+	}
+	others := func(s *faultserver.Stream) {
+		if s.Nth > 1 {
+			s.Answer(200)
+		}
+	}
+	early := func(strike func(*faultserver.Stream)) faultserver.Play {
+		return faultserver.HTTP2{Head: first(strike), Whole: others}.Play
+	}
+	late := func(strike func(*faultserver.Stream)) faultserver.Play {
+		return faultserver.HTTP2{Whole: func(s *faultserver.Stream) { first(strike)(s); others(s) }}.Play
+	}
+	faults := []fault{
+		{name: "early, then NO_ERROR", takes: some, status: 503,
+			play: early(func(s *faultserver.Stream) { s.Answer(503); s.Reset(faultserver.NoError) })},
+		{name: "early, then read", takes: some, status: 503, play: early(func(s *faultserver.Stream) { s.Answer(503) })},
+		{name: "early, too many", takes: some, status: 429, proof: true,
+			play: early(func(s *faultserver.Stream) { s.Answer(429); s.Reset(faultserver.NoError) })},
+		{name: "early, not found", takes: some, status: 404, hopeless: true,
+			play: early(func(s *faultserver.Stream) { s.Answer(404); s.Reset(faultserver.NoError) })},
+		{name: "early, then GOAWAY", takes: some, status: 503, leaving: true,
+			play: early(func(s *faultserver.Stream) { s.Answer(503); s.GoAway(s.ID, faultserver.NoError) })},
+		{name: "early REFUSED_STREAM", takes: some, below: always,
+			play: early(func(s *faultserver.Stream) { s.Reset(faultserver.RefusedStream) })},
+		{name: "early CANCEL", takes: some, play: early(func(s *faultserver.Stream) { s.Reset(faultserver.Cancel) })},
+		{name: "early INTERNAL_ERROR", takes: some, play: early(func(s *faultserver.Stream) { s.Reset(faultserver.InternalError) })},
+		{name: "trickle", takes: whole, status: 503, play: late(func(s *faultserver.Stream) {
+			s.Headers(503)
+			for range 10 {
+				s.Data("x", false) // a frame, and a Write, of its own
+			}
+			s.Data("x", true)
+		})},
+		{name: "a megabyte, and no end", takes: whole, status: 503, play: late(func(s *faultserver.Stream) {
+			s.Headers(503)
+			for range 64 {
+				s.Data(string(testkit.Small), false)
+			}
+		})},
+		{name: "stalled", takes: whole, slow: true, play: late(func(*faultserver.Stream) {})},
+	}
+	for i := range faults {
+		faults[i].rest = faultserver.HTTP2{Whole: others}.Play
+	}
+	return faults
+}
+
+// The table: fault by method by kind of body.
 func TestFaults(t *testing.T) {
+	playFaults(t, []faultGroup{
+		{"HTTP1", http1Faults(), "h1"},
+		{"h2c", http2Faults(), "h2c"},
+		{"HTTP2", http2Faults(), "h2"},
+	})
+}
+
+// What a server may do over HTTP/2 while the body is on its way, and answers
+// that take their time: as in TestFaults, whatever the method and the body.
+func TestFaultsInMidstreamOverHTTP2(t *testing.T) {
+	playFaults(t, []faultGroup{{"midstream", midstreamFaults(), "h2c"}})
+}
+
+// A faultGroup are faults over one protocol.
+type faultGroup struct {
+	name     string
+	faults   []fault
+	protocol string
+}
+
+// playFaults sends requests of every kind into each fault. The slow faults go on
+// beside the others.
+func playFaults(t *testing.T, groups []faultGroup) {
 	log.SetOutput(io.Discard) // net/http complains of what servers say unasked
 	t.Cleanup(func() { log.SetOutput(os.Stderr) })
 	testkit.NoLeaks(t)
 	var wg sync.WaitGroup
 	defer wg.Wait()
-	for _, group := range []struct {
-		name      string
-		faults    []fault
-		protocols *http.Protocols
-		secure    bool
-	}{
-		{"HTTP1", http1Faults(), testkit.Protocols("h1"), false},
-		{"h2c", http2Faults(), testkit.Protocols("h2c"), false},
-		{"HTTP2", http2Faults(), testkit.Protocols("h2"), true},
-	} {
+	for _, group := range groups {
+		secure := group.protocol == "h2"
 		for _, f := range group.faults {
-			if group.secure {
+			if secure {
 				f.play, f.rest = faultserver.Secure(f.play, "h2"), faultserver.Secure(f.rest, "h2")
 			}
 			for _, m := range methods {
-				if (f.slow || group.secure) && m.replayed || f.slow && group.secure {
+				if (f.slow || secure) && m.replayed || f.slow && secure {
 					continue // the others tell safe from unsafe as well
 				}
 				for _, b := range testkit.BodyKinds {
 					run := func() {
 						t.Run(strings.Join([]string{group.name, f.name, m.name + m.key, b.Name}, "/"), func(t *testing.T) {
-							meet(t, f, m, b, group.protocols, group.secure)
+							meet(t, f, m, b, group.protocol)
 						})
 					}
 					if f.slow {
@@ -253,22 +321,28 @@ func TestFaults(t *testing.T) {
 	}
 }
 
-// meet sends one request into the fault and checks everything about it.
-func meet(t *testing.T, f fault, m method, b testkit.BodyKind, p *http.Protocols, secure bool) {
-	server := faultserver.Start(f.play, f.rest)
-	defer server.Close()
-	base := &http.Transport{DialContext: server.Dial, Protocols: p}
-	defer base.CloseIdleConnections()
-	if secure {
+// connect returns a base that meets the fault, and the URL that does.
+func (f fault) connect(server *faultserver.Server, protocol string) (base *http.Transport, url string) {
+	base = &http.Transport{DialContext: server.Dial, Protocols: testkit.Protocols(protocol)}
+	if protocol == "h2" {
 		base.TLSClientConfig = &tls.Config{RootCAs: faultserver.RootCAs()}
 	}
 	if f.setup != nil {
 		f.setup(base)
 	}
-	url := server.URL
+	url = server.URL
 	if base.TLSClientConfig != nil {
 		url = strings.Replace(url, "http:", "https:", 1)
 	}
+	return base, url
+}
+
+// meet sends one request into the fault and checks everything about it.
+func meet(t *testing.T, f fault, m method, b testkit.BodyKind, protocol string) {
+	server := faultserver.Start(f.play, f.rest)
+	defer server.Close()
+	base, url := f.connect(server, protocol)
+	defer base.CloseIdleConnections()
 	for kept := !f.warm; !kept; {
 		_, kept = testkit.Fetch(t, base, url)
 	}
@@ -368,83 +442,6 @@ func requireDelivered(t *testing.T, requests []faultserver.Request, content []by
 	}
 	if f.below == never && !f.leaving {
 		require.LessOrEqual(t, len(requests), got.Attempts)
-	}
-}
-
-// What a server may do over HTTP/2 while the body is on its way, and answers
-// that take their time: as in TestFaults, whatever the method and the body.
-func TestFaultsInMidstreamOverHTTP2(t *testing.T) {
-	log.SetOutput(io.Discard)
-	t.Cleanup(func() { log.SetOutput(os.Stderr) })
-	testkit.NoLeaks(t)
-	first := func(strike func(*faultserver.Stream)) func(*faultserver.Stream) {
-		return func(s *faultserver.Stream) {
-			if s.Nth == 1 {
-				strike(s)
-			}
-		}
-	}
-	others := func(s *faultserver.Stream) {
-		if s.Nth > 1 {
-			s.Answer(200)
-		}
-	}
-	early := func(strike func(*faultserver.Stream)) faultserver.Play {
-		return faultserver.HTTP2{Head: first(strike), Whole: others}.Play
-	}
-	late := func(strike func(*faultserver.Stream)) faultserver.Play {
-		return faultserver.HTTP2{Whole: func(s *faultserver.Stream) { first(strike)(s); others(s) }}.Play
-	}
-	faults := []fault{
-		{name: "early, then NO_ERROR", takes: some, status: 503,
-			play: early(func(s *faultserver.Stream) { s.Answer(503); s.Reset(faultserver.NoError) })},
-		{name: "early, then read", takes: some, status: 503, play: early(func(s *faultserver.Stream) { s.Answer(503) })},
-		{name: "early, too many", takes: some, status: 429, proof: true,
-			play: early(func(s *faultserver.Stream) { s.Answer(429); s.Reset(faultserver.NoError) })},
-		{name: "early, not found", takes: some, status: 404, hopeless: true,
-			play: early(func(s *faultserver.Stream) { s.Answer(404); s.Reset(faultserver.NoError) })},
-		{name: "early, then GOAWAY", takes: some, status: 503, leaving: true,
-			play: early(func(s *faultserver.Stream) { s.Answer(503); s.GoAway(s.ID, faultserver.NoError) })},
-		{name: "early REFUSED_STREAM", takes: some, below: always,
-			play: early(func(s *faultserver.Stream) { s.Reset(faultserver.RefusedStream) })},
-		{name: "early CANCEL", takes: some, play: early(func(s *faultserver.Stream) { s.Reset(faultserver.Cancel) })},
-		{name: "early INTERNAL_ERROR", takes: some, play: early(func(s *faultserver.Stream) { s.Reset(faultserver.InternalError) })},
-		{name: "trickle", takes: whole, status: 503, play: late(func(s *faultserver.Stream) {
-			s.Headers(503)
-			for range 10 {
-				s.Data("x", false) // a frame, and a Write, of its own
-			}
-			s.Data("x", true)
-		})},
-		{name: "a megabyte, and no end", takes: whole, status: 503, play: late(func(s *faultserver.Stream) {
-			s.Headers(503)
-			for range 64 {
-				s.Data(string(testkit.Small), false)
-			}
-		})},
-		{name: "stalled", takes: whole, slow: true, play: late(func(*faultserver.Stream) {})},
-	}
-	var wg sync.WaitGroup
-	defer wg.Wait()
-	for _, f := range faults {
-		f.rest = faultserver.HTTP2{Whole: others}.Play
-		for _, m := range methods {
-			if f.slow && m.replayed {
-				continue
-			}
-			for _, b := range testkit.BodyKinds {
-				run := func() {
-					t.Run(strings.Join([]string{f.name, m.name + m.key, b.Name}, "/"), func(t *testing.T) {
-						meet(t, f, m, b, testkit.Protocols("h2c"), false)
-					})
-				}
-				if f.slow {
-					wg.Go(run)
-				} else {
-					run()
-				}
-			}
-		}
 	}
 }
 

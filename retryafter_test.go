@@ -11,66 +11,71 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
+const noHint = -1
+
+var (
+	waitHeadersRead = time.Date(2026, 10, 21, 7, 27, 50, 0, time.UTC)
+	resetAt         = HintHeader{Name: "X-RateLimit-Reset", Format: EpochSeconds}
+)
+
+var waitHeaders = []struct {
+	reader HintHeader
+	value  string
+	date   string
+	want   time.Duration
+}{
+	{retryAfter, "1", "", time.Second},
+	{retryAfter, "0", "", 0},
+	{retryAfter, " 120 ", "", 2 * time.Minute},
+	{retryAfter, "0.5", "", time.Second / 2},
+	{retryAfter, "2.", "", 2 * time.Second},
+	{retryAfter, "Wed, 21 Oct 2026 07:28:00 GMT", "", 10 * time.Second},
+	{retryAfter, "Wednesday, 21-Oct-26 07:28:00 GMT", "", 10 * time.Second},
+	{retryAfter, "Wed Oct 21 07:28:00 2026", "", 10 * time.Second},
+	{retryAfter, "Wed, 21 Oct 2026 07:27:00 GMT", "", 0},
+	{retryAfter, "Wed, 21 Oct 2026 07:28:00 GMT", "Wed, 21 Oct 2026 07:27:00 GMT", time.Minute}, // by the server's clock
+	{retryAfter, "Wed, 21 Oct 2026 07:28:00 GMT", "yesterday", 10 * time.Second},
+	{retryAfter, "Fri, 31 Dec 9999 23:59:59 GMT", "", math.MaxInt64},
+	{retryAfter, "9223372037", "", math.MaxInt64},
+	{retryAfter, "99999999999999999999", "", math.MaxInt64},
+	{retryAfter, "-1", "", noHint},
+	{retryAfter, "+1", "", noHint},
+	{retryAfter, "1e3", "", noHint},
+	{retryAfter, "1e400", "", noHint},
+	{retryAfter, "NaN", "", noHint},
+	{retryAfter, "Inf", "", noHint},
+	{retryAfter, "0x10", "", noHint},
+	{retryAfter, "1_000", "", noHint},
+	{retryAfter, "1.2.3", "", noHint},
+	{retryAfter, ".5", "", noHint},
+	{retryAfter, ".", "", noHint},
+	{retryAfter, "", "", noHint},
+	{retryAfter, "soon", "", noHint},
+	{retryAfter, "1, 2", "", noHint},
+	{retryAfterMS, "1500", "", 1500 * time.Millisecond},
+	{retryAfterMS, " 0.25 ", "", 250 * time.Microsecond},
+	{retryAfterMS, "Wed, 21 Oct 2026 07:28:00 GMT", "", noHint},
+	{msRetryAfterMS, "7", "", 7 * time.Millisecond},
+	{resetAt, "1792567680", "", 10 * time.Second},
+	{resetAt, "1792567680.5", "", 10*time.Second + time.Second/2},
+	{resetAt, "1792567680", "Wed, 21 Oct 2026 07:27:00 GMT", time.Minute}, // by the server's clock
+	{resetAt, "60", "", 0},                                                // not a moment but a duration: it is long past
+	{resetAt, "99999999999999999999", "", math.MaxInt64 - time.Duration(waitHeadersRead.UnixNano())},
+	{resetAt, "-1", "", noHint},
+	{resetAt, "Wed, 21 Oct 2026 07:28:00 GMT", "", noHint},
+	{amzRetryAfter, "1500", "", 1500 * time.Millisecond},
+	{amzRetryAfter, " 1500", "", noHint},
+	{amzRetryAfter, "1500.5", "", noHint},
+	{amzRetryAfter, "99999999999999999999", "", math.MaxInt64},
+}
+
 func TestWaitHeaders(t *testing.T) {
-	now := time.Date(2026, 10, 21, 7, 27, 50, 0, time.UTC)
-	const never = -1
-	epoch := HintHeader{Name: "X-RateLimit-Reset", Format: EpochSeconds}
-	tests := []struct {
-		reader HintHeader
-		value  string
-		date   string
-		want   time.Duration
-	}{
-		{retryAfter, "1", "", time.Second},
-		{retryAfter, "0", "", 0},
-		{retryAfter, " 120 ", "", 2 * time.Minute},
-		{retryAfter, "0.5", "", time.Second / 2},
-		{retryAfter, "2.", "", 2 * time.Second},
-		{retryAfter, "Wed, 21 Oct 2026 07:28:00 GMT", "", 10 * time.Second},
-		{retryAfter, "Wednesday, 21-Oct-26 07:28:00 GMT", "", 10 * time.Second},
-		{retryAfter, "Wed Oct 21 07:28:00 2026", "", 10 * time.Second},
-		{retryAfter, "Wed, 21 Oct 2026 07:27:00 GMT", "", 0},
-		{retryAfter, "Wed, 21 Oct 2026 07:28:00 GMT", "Wed, 21 Oct 2026 07:27:00 GMT", time.Minute}, // by the server's clock
-		{retryAfter, "Wed, 21 Oct 2026 07:28:00 GMT", "yesterday", 10 * time.Second},
-		{retryAfter, "Fri, 31 Dec 9999 23:59:59 GMT", "", math.MaxInt64},
-		{retryAfter, "9223372037", "", math.MaxInt64},
-		{retryAfter, "99999999999999999999", "", math.MaxInt64},
-		{retryAfter, "-1", "", never},
-		{retryAfter, "+1", "", never},
-		{retryAfter, "1e3", "", never},
-		{retryAfter, "1e400", "", never},
-		{retryAfter, "NaN", "", never},
-		{retryAfter, "Inf", "", never},
-		{retryAfter, "0x10", "", never},
-		{retryAfter, "1_000", "", never},
-		{retryAfter, "1.2.3", "", never},
-		{retryAfter, ".5", "", never},
-		{retryAfter, ".", "", never},
-		{retryAfter, "", "", never},
-		{retryAfter, "soon", "", never},
-		{retryAfter, "1, 2", "", never},
-		{retryAfterMS, "1500", "", 1500 * time.Millisecond},
-		{retryAfterMS, " 0.25 ", "", 250 * time.Microsecond},
-		{retryAfterMS, "Wed, 21 Oct 2026 07:28:00 GMT", "", never},
-		{msRetryAfterMS, "7", "", 7 * time.Millisecond},
-		{epoch, "1792567680", "", 10 * time.Second},
-		{epoch, "1792567680.5", "", 10*time.Second + time.Second/2},
-		{epoch, "1792567680", "Wed, 21 Oct 2026 07:27:00 GMT", time.Minute}, // by the server's clock
-		{epoch, "60", "", 0},                                                // not a moment but a duration: it is long past
-		{epoch, "99999999999999999999", "", math.MaxInt64 - time.Duration(now.UnixNano())},
-		{epoch, "-1", "", never},
-		{epoch, "Wed, 21 Oct 2026 07:28:00 GMT", "", never},
-		{amzRetryAfter, "1500", "", 1500 * time.Millisecond},
-		{amzRetryAfter, " 1500", "", never},
-		{amzRetryAfter, "1500.5", "", never},
-		{amzRetryAfter, "99999999999999999999", "", math.MaxInt64},
-	}
-	for _, tt := range tests {
+	for _, tt := range waitHeaders {
 		resp := &http.Response{Header: http.Header{}}
 		resp.Header.Set(tt.reader.Name, tt.value)
 		resp.Header.Set("Date", tt.date)
-		h, ok := tt.reader.ReadHint(Attempt{Response: resp, Done: now})
-		require.Equal(t, tt.want != never, ok, "%s: %q", tt.reader.Name, tt.value)
+		h, ok := tt.reader.ReadHint(Attempt{Response: resp, Done: waitHeadersRead})
+		require.Equal(t, tt.want != noHint, ok, "%s: %q", tt.reader.Name, tt.value)
 		if ok {
 			require.Equal(t, tt.want, h.Wait, "%s: %q", tt.reader.Name, tt.value)
 			require.Equal(t, tt.reader.Name, h.From)

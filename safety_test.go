@@ -15,51 +15,50 @@ import (
 // What may be sent twice, by method, promise and proof. The proofs that the
 // body may spoil are in proof_test.go.
 
-// What may be sent twice, by method, promise and proof.
+var safetyRows = []struct {
+	name   string
+	method string
+	header string
+	ctx    func(context.Context) context.Context
+	all    bool
+	first  step
+	retry  bool
+}{
+	{name: "GET, server error", method: "GET", first: status(500), retry: true},
+	{name: "no method is GET", method: "", first: status(500), retry: true},
+	{name: "HEAD", method: "HEAD", first: status(500), retry: true},
+	{name: "OPTIONS", method: "OPTIONS", first: status(500), retry: true},
+	{name: "TRACE", method: "TRACE", first: status(500), retry: true},
+	{name: "PUT", method: "PUT", first: status(500), retry: true},
+	{name: "DELETE", method: "DELETE", first: fails(errReset), retry: true},
+	{name: "QUERY", method: "QUERY", first: status(500), retry: true},
+	{name: "lower case is another method", method: "get", first: status(500)},
+	{name: "POST, server error", method: "POST", first: status(500)},
+	{name: "POST, service unavailable", method: "POST", first: status(503)},
+	{name: "POST, request timeout", method: "POST", first: status(408)},
+	{name: "POST, reset", method: "POST", first: fails(errReset)},
+	{name: "POST, timeout", method: "POST", first: fails(&AttemptTimeoutError{time.Second})},
+	{name: "PATCH, server error", method: "PATCH", first: status(500)},
+	{name: "CONNECT", method: "CONNECT", first: status(500)},
+	{name: "POST, not connected", method: "POST", first: fails(&net.OpError{Op: "dial", Err: syscall.ECONNREFUSED}), retry: true},
+	{name: "POST, proxy not connected", method: "POST", first: fails(&net.OpError{Op: "proxyconnect", Err: syscall.ECONNREFUSED}), retry: true},
+	{name: "POST, connected and reset", method: "POST", first: fails(&net.OpError{Op: "read", Err: syscall.ECONNRESET})},
+	{name: "POST, too early", method: "POST", first: status(425), retry: true},
+	{name: "POST, too many", method: "POST", first: status(429), retry: true},
+	{name: "POST, throttling code", method: "POST", first: jsonError(400, "ThrottlingException"), retry: true},
+	{name: "POST, transient code", method: "POST", first: jsonError(400, "RequestTimeout")},
+	{name: "POST, throttling code under 503", method: "POST", first: jsonError(503, "SlowDown"), retry: true},
+	{name: "POST with key", method: "POST", header: "Idempotency-Key", first: status(500), retry: true},
+	{name: "POST with other key", method: "POST", header: "X-Idempotency-Key", first: fails(errReset), retry: true},
+	{name: "POST of an AWS SDK", method: "POST", header: "Amz-Sdk-Invocation-Id", first: status(500), retry: true},
+	{name: "POST declared", method: "POST", ctx: WithIdempotent, first: fails(errReset), retry: true},
+	{name: "POST, all declared", method: "POST", all: true, first: status(500), retry: true},
+	{name: "POST, refused stream", method: "POST", first: fails(&wrapped{"", http2StreamError{Code: refusedStream}}), retry: true},
+	{name: "POST, stream cancelled", method: "POST", first: fails(&wrapped{"", http2StreamError{Code: 0x8}})},
+}
+
 func TestSafety(t *testing.T) {
-	refused := &net.OpError{Op: "dial", Err: syscall.ECONNREFUSED}
-	tests := []struct {
-		name   string
-		method string
-		header string
-		ctx    func(context.Context) context.Context
-		all    bool
-		first  step
-		retry  bool
-	}{
-		{name: "GET, server error", method: "GET", first: status(500), retry: true},
-		{name: "no method is GET", method: "", first: status(500), retry: true},
-		{name: "HEAD", method: "HEAD", first: status(500), retry: true},
-		{name: "OPTIONS", method: "OPTIONS", first: status(500), retry: true},
-		{name: "TRACE", method: "TRACE", first: status(500), retry: true},
-		{name: "PUT", method: "PUT", first: status(500), retry: true},
-		{name: "DELETE", method: "DELETE", first: fails(errReset), retry: true},
-		{name: "QUERY", method: "QUERY", first: status(500), retry: true},
-		{name: "lower case is another method", method: "get", first: status(500)},
-		{name: "POST, server error", method: "POST", first: status(500)},
-		{name: "POST, service unavailable", method: "POST", first: status(503)},
-		{name: "POST, request timeout", method: "POST", first: status(408)},
-		{name: "POST, reset", method: "POST", first: fails(errReset)},
-		{name: "POST, timeout", method: "POST", first: fails(&AttemptTimeoutError{time.Second})},
-		{name: "PATCH, server error", method: "PATCH", first: status(500)},
-		{name: "CONNECT", method: "CONNECT", first: status(500)},
-		{name: "POST, not connected", method: "POST", first: fails(refused), retry: true},
-		{name: "POST, proxy not connected", method: "POST", first: fails(&net.OpError{Op: "proxyconnect", Err: syscall.ECONNREFUSED}), retry: true},
-		{name: "POST, connected and reset", method: "POST", first: fails(&net.OpError{Op: "read", Err: syscall.ECONNRESET})},
-		{name: "POST, too early", method: "POST", first: status(425), retry: true},
-		{name: "POST, too many", method: "POST", first: status(429), retry: true},
-		{name: "POST, throttling code", method: "POST", first: jsonError(400, "ThrottlingException"), retry: true},
-		{name: "POST, transient code", method: "POST", first: jsonError(400, "RequestTimeout")},
-		{name: "POST, throttling code under 503", method: "POST", first: jsonError(503, "SlowDown"), retry: true},
-		{name: "POST with key", method: "POST", header: "Idempotency-Key", first: status(500), retry: true},
-		{name: "POST with other key", method: "POST", header: "X-Idempotency-Key", first: fails(errReset), retry: true},
-		{name: "POST of an AWS SDK", method: "POST", header: "Amz-Sdk-Invocation-Id", first: status(500), retry: true},
-		{name: "POST declared", method: "POST", ctx: WithIdempotent, first: fails(errReset), retry: true},
-		{name: "POST, all declared", method: "POST", all: true, first: status(500), retry: true},
-		{name: "POST, refused stream", method: "POST", first: fails(&wrapped{"", http2StreamError{Code: refusedStream}}), retry: true},
-		{name: "POST, stream cancelled", method: "POST", first: fails(&wrapped{"", http2StreamError{Code: 0x8}})},
-	}
-	for _, tt := range tests {
+	for _, tt := range safetyRows {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				base := script(tt.first, status(200))

@@ -46,9 +46,7 @@ func TestStats(t *testing.T) {
 			}),
 		}
 		ask := func(host string) {
-			req := newRequest(t, "GET", nil)
-			req.URL.Host = host
-			_, err := transport.RoundTrip(req)
+			_, err := transport.RoundTrip(hostRequest(t, host))
 			require.NoError(t, err)
 		}
 		require.Equal(t, Stats{GivenUp: map[Reason]int64{}}, transport.Stats())
@@ -76,19 +74,27 @@ func TestStats(t *testing.T) {
 			Requests: 5, Attempts: 9, Retries: 4, Recovered: 1, Throttled: 1,
 			GivenUp: map[Reason]int64{AttemptsExhausted: 1, NotRetryable: 1},
 		}, transport.Stats())
-
-		var told struct {
-			Total struct{ Requests int64 }
-			Keys  map[string]struct {
-				GivenUp map[string]int64
-				Tokens  int
-			}
-		}
-		require.NoError(t, json.Unmarshal([]byte(expvar.Func(transport.Vars).String()), &told))
-		require.EqualValues(t, 5, told.Total.Requests)
-		require.EqualValues(t, 1, told.Keys["sick"].GivenUp["attempts exhausted"])
-		require.Equal(t, 490, told.Keys["sick"].Tokens)
 	})
+}
+
+// The same numbers are there for expvar.
+func TestStatsAsVars(t *testing.T) {
+	transport := &Transport{KeepStats: true, Base: script(status(503)), PerKey: func(string) *Strategy { return noWait(tokens(500)) }}
+	for range 2 {
+		_, err := get(t.Context(), transport)
+		require.NoError(t, err)
+	}
+	var told struct {
+		Total struct{ Requests int64 }
+		Keys  map[string]struct {
+			GivenUp map[string]int64
+			Tokens  int
+		}
+	}
+	require.NoError(t, json.Unmarshal([]byte(expvar.Func(transport.Vars).String()), &told))
+	require.EqualValues(t, 2, told.Total.Requests)
+	require.EqualValues(t, 2, told.Keys["example.com"].GivenUp["attempts exhausted"])
+	require.Equal(t, 480, told.Keys["example.com"].Tokens)
 }
 
 // What ends without an attempt is a request, but no attempt.

@@ -273,75 +273,78 @@ func TestGrace(t *testing.T) {
 	}
 }
 
+// What may happen to an upload before its source must be closed.
+var uploadEnds = map[string]func(*upload, context.CancelFunc){
+	"never opened":     func(u *upload, _ context.CancelFunc) { u.Finish() },
+	"never sent":       func(u *upload, _ context.CancelFunc) { u.begin(); u.Finish() },
+	"copy, never sent": func(u *upload, _ context.CancelFunc) { _, _ = u.begin().GetBody(); u.Finish() },
+	"read":             func(u *upload, _ context.CancelFunc) { u.requireRead(content, u.begin().Body); u.Sent(); u.Finish() },
+	"closed": func(u *upload, _ context.CancelFunc) {
+		out := u.begin()
+		u.Sent()
+		u.Finish()
+		require.NoError(u, out.Body.Close())
+		require.NoError(u, out.Body.Close())
+	},
+	"copy forgotten": func(u *upload, _ context.CancelFunc) {
+		out := u.begin()
+		for range 2 {
+			_, err := out.GetBody()
+			require.NoError(u, err)
+		}
+		last, err := out.GetBody()
+		require.NoError(u, err)
+		u.Sent()
+		u.Finish()
+		u.requireRead(content, last)
+		require.NoError(u, out.Body.Close())
+	},
+	"context ended": func(u *upload, cancel context.CancelFunc) {
+		out := u.begin()
+		cancel()
+		synctest.Wait()
+		_, err := io.ReadAll(out.Body)
+		require.Equal(u, context.Canceled, err)
+		u.Finish()
+	},
+	"wrapped by Prepare": func(u *upload, _ context.CancelFunc) {
+		out := u.begin()
+		u.Lend(out)
+		out.Body = io.NopCloser(io.MultiReader(out.Body, strings.NewReader("")))
+		u.Choose(out, nil)
+		u.Sent()
+		u.Finish()
+		u.requireRead(content, out.Body)
+		require.NoError(u, out.Body.Close())
+	},
+	"rewound by Prepare": func(u *upload, _ context.CancelFunc) {
+		out := u.begin()
+		u.requireRead(content, out.Body)
+		out.Body, _ = out.GetBody()
+		u.Choose(out, nil)
+		u.Sent()
+		u.Finish()
+		u.requireRead(content, out.Body)
+		require.NoError(u, out.Body.Close())
+	},
+	"taken away by Prepare": func(u *upload, _ context.CancelFunc) {
+		out := u.begin()
+		out.Body = nil
+		u.Choose(out, nil)
+		require.Nil(u, out.Body)
+		u.Finish()
+	},
+	"Prepare failed": func(u *upload, _ context.CancelFunc) {
+		out := u.begin()
+		u.Choose(out, io.ErrNoProgress)
+		u.Finish()
+	},
+}
+
 // The source is closed once: when the last reader of the last attempt is done
 // with it, or the request's context ends.
 func TestSourceIsClosedOnce(t *testing.T) {
-	for name, play := range map[string]func(*upload, context.CancelFunc){
-		"never opened":     func(u *upload, _ context.CancelFunc) { u.Finish() },
-		"never sent":       func(u *upload, _ context.CancelFunc) { u.begin(); u.Finish() },
-		"copy, never sent": func(u *upload, _ context.CancelFunc) { _, _ = u.begin().GetBody(); u.Finish() },
-		"read":             func(u *upload, _ context.CancelFunc) { u.requireRead(content, u.begin().Body); u.Sent(); u.Finish() },
-		"closed": func(u *upload, _ context.CancelFunc) {
-			out := u.begin()
-			u.Sent()
-			u.Finish()
-			require.NoError(u, out.Body.Close())
-			require.NoError(u, out.Body.Close())
-		},
-		"copy forgotten": func(u *upload, _ context.CancelFunc) {
-			out := u.begin()
-			for range 2 {
-				_, err := out.GetBody()
-				require.NoError(u, err)
-			}
-			last, err := out.GetBody()
-			require.NoError(u, err)
-			u.Sent()
-			u.Finish()
-			u.requireRead(content, last)
-			require.NoError(u, out.Body.Close())
-		},
-		"context ended": func(u *upload, cancel context.CancelFunc) {
-			out := u.begin()
-			cancel()
-			synctest.Wait()
-			_, err := io.ReadAll(out.Body)
-			require.Equal(u, context.Canceled, err)
-			u.Finish()
-		},
-		"wrapped by Prepare": func(u *upload, _ context.CancelFunc) {
-			out := u.begin()
-			u.Lend(out)
-			out.Body = io.NopCloser(io.MultiReader(out.Body, strings.NewReader("")))
-			u.Choose(out, nil)
-			u.Sent()
-			u.Finish()
-			u.requireRead(content, out.Body)
-			require.NoError(u, out.Body.Close())
-		},
-		"rewound by Prepare": func(u *upload, _ context.CancelFunc) {
-			out := u.begin()
-			u.requireRead(content, out.Body)
-			out.Body, _ = out.GetBody()
-			u.Choose(out, nil)
-			u.Sent()
-			u.Finish()
-			u.requireRead(content, out.Body)
-			require.NoError(u, out.Body.Close())
-		},
-		"taken away by Prepare": func(u *upload, _ context.CancelFunc) {
-			out := u.begin()
-			out.Body = nil
-			u.Choose(out, nil)
-			require.Nil(u, out.Body)
-			u.Finish()
-		},
-		"Prepare failed": func(u *upload, _ context.CancelFunc) {
-			out := u.begin()
-			u.Choose(out, io.ErrNoProgress)
-			u.Finish()
-		},
-	} {
+	for name, play := range uploadEnds {
 		synctest.Test(t, func(t *testing.T) {
 			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()
