@@ -42,9 +42,7 @@ func TestBodyIsSentAgainWhole(t *testing.T) {
 				want = ""
 			}
 			base := script(status(503), fails(errReset), status(200))
-			s := Standard()
-			s.Backoff = Constant{}
-			resp, err := (&Transport{Base: base, Strategy: s}).RoundTrip(newRequest(t, "PUT", body(t)))
+			resp, err := (&Transport{Base: base, Strategy: noWait(tokens(500))}).RoundTrip(newRequest(t, "PUT", body(t)))
 			require.NoError(t, err)
 			require.Equal(t, 200, resp.StatusCode)
 			require.Len(t, base.Sent(), 3)
@@ -77,10 +75,8 @@ func TestFenceKeepsAnOldAttemptOut(t *testing.T) {
 		require.NoError(t, old.Close())
 		return status(200)(req)
 	})
-	s := Standard()
-	s.Backoff = Constant{}
 	body := opaque("0123456789")
-	resp, err := (&Transport{Base: base, Strategy: s}).RoundTrip(newRequest(t, "PUT", body))
+	resp, err := (&Transport{Base: base, Strategy: noWait(tokens(500))}).RoundTrip(newRequest(t, "PUT", body))
 	require.NoError(t, err)
 	require.Equal(t, 200, resp.StatusCode)
 	require.Equal(t, 1, body.Closes())
@@ -110,9 +106,7 @@ func TestLateReadLosesNothing(t *testing.T) {
 			require.Equal(t, "first second third", string(body))
 			return status(200)(req)
 		})
-		s := Standard()
-		s.Backoff = Constant{}
-		resp, err := (&Transport{Base: base, Strategy: s}).RoundTrip(newRequest(t, "PUT", r))
+		resp, err := (&Transport{Base: base, Strategy: noWait(tokens(500))}).RoundTrip(newRequest(t, "PUT", r))
 		require.NoError(t, err)
 		require.Equal(t, 200, resp.StatusCode)
 	})
@@ -146,10 +140,8 @@ func TestBodyBeyondTheBufferIsSentOnce(t *testing.T) {
 		sent   int
 	}{{199_999, 1}, {200_000, 2}} {
 		base := script(status(503), status(200))
-		s := Standard()
-		s.Backoff = Constant{}
 		ctx, trace := WithTrace(t.Context())
-		_, err := (&Transport{Base: base, Strategy: s, ReplayBuffer: tt.buffer}).
+		_, err := (&Transport{Base: base, Strategy: noWait(tokens(500)), ReplayBuffer: tt.buffer}).
 			RoundTrip(newRequest(t, "PUT", opaque(content)).WithContext(ctx))
 		require.NoError(t, err)
 		require.Len(t, base.Sent(), tt.sent)

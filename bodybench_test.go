@@ -55,10 +55,9 @@ func BenchmarkBody(b *testing.B) {
 			}
 			b.Run(kind+"/"+title, func(b *testing.B) {
 				b.ReportAllocs()
-				s := noWait()
 				base := &readingBase{buffer: make([]byte, 32<<10), nth: attempts,
 					ok: &http.Response{StatusCode: 200, Body: http.NoBody}, fail: &http.Response{StatusCode: 503, Body: http.NoBody}}
-				transport := &Transport{Base: base, Strategy: s}
+				transport := &Transport{Base: base, Strategy: noWait()}
 				req, _ := http.NewRequest("PUT", "http://example.com/path", nil)
 				if kind == "GetBody" {
 					req.GetBody = open

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"os"
 	"runtime"
 	"strings"
 	"testing"
@@ -39,18 +38,14 @@ func TestRequestBodyIsClosedOnce(t *testing.T) {
 		for _, getBody := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%s, GetBody %v", name, getBody), func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
-					var opened []*testkit.Body
-					open := func() (io.ReadCloser, error) {
-						opened = append(opened, opaque("body"))
-						return opened[len(opened)-1], nil
-					}
-					body, _ := open()
+					bodies := testkit.Reopener{Content: "body"}
+					body, _ := bodies.Open()
 					req := newRequest(t, "PUT", body)
 					if getBody {
-						req.GetBody = open
+						req.GetBody = bodies.Open
 					}
 					_, _ = (&Transport{Base: script(steps...)}).RoundTrip(req)
-					for _, body := range opened {
+					for _, body := range bodies.Opened {
 						require.Equal(t, 1, body.Closes())
 					}
 					require.Equal(t, body, req.Body, "the caller's request keeps its body")
@@ -155,10 +150,13 @@ func TestBaseForgetsACopy(t *testing.T) {
 		require.NoError(t, err)
 		return script(status(200)).RoundTrip(req)
 	})
-	source := opaque("body")
-	_, err := (&Transport{Base: base}).RoundTrip(newRequest(t, "PUT", source))
-	require.NoError(t, err)
+	source, file := opaque("body"), testkit.OpenFile(t, "body", 0)
+	for _, body := range []io.Reader{source, file} {
+		_, err := (&Transport{Base: base}).RoundTrip(newRequest(t, "PUT", body))
+		require.NoError(t, err)
+	}
 	require.Equal(t, 1, source.Closes())
+	testkit.Eventually(t, func() bool { return testkit.Closed(file) }, "the close of the file")
 }
 
 func TestCancelDuringTheGrace(t *testing.T) {
@@ -194,21 +192,6 @@ func TestBodyThatPanicsWhileDiscardedIsClosed(t *testing.T) {
 		synctest.Wait()
 		require.Equal(t, 1, body.Closes())
 	})
-}
-
-// File read to the end by a base and left open.
-func TestBaseForgetsACopyOfAFile(t *testing.T) {
-	base := step(func(req *http.Request) (*http.Response, error) {
-		dump, err := req.GetBody()
-		require.NoError(t, err)
-		_, err = io.ReadAll(dump)
-		require.NoError(t, err)
-		return script(status(200)).RoundTrip(req)
-	})
-	f := testkit.OpenFile(t, "content", 0)
-	_, err := (&Transport{Base: base}).RoundTrip(newRequest(t, "PUT", f))
-	require.NoError(t, err)
-	require.Eventually(t, func() bool { _, err := f.Stat(); return errors.Is(err, os.ErrClosed) }, 5*time.Second, time.Millisecond)
 }
 
 type closePanics struct{ io.Reader }

@@ -2,10 +2,8 @@ package retrip
 
 import (
 	"context"
-	"errors"
 	"io"
 	"net/http"
-	"os"
 	"runtime"
 	"strings"
 	"testing"
@@ -49,45 +47,46 @@ func panickingTransports() map[string]*Transport {
 	}
 }
 
+// A panicRow is a request whose base panics.
+type panicRow struct {
+	config, state string // keys of panickingTransports and panickingBases
+	reopened      bool   // the body has GetBody
+	attempt       int    // in which the base panics
+}
+
 func TestBaseThatPanicsLeavesNoBodyOpen(t *testing.T) {
-	for state, play := range panickingBases {
+	for state := range panickingBases {
 		for config := range panickingTransports() {
-			for _, reopened := range []bool{false, true} {
-				for _, attempt := range []int{1, 2} {
-					if state == "copied, forgotten" && reopened {
-						continue // a copy of the user's own, which only the base can close
-					}
-					if config == "no retry" && attempt == 2 {
-						continue
-					}
-					synctest.Test(t, func(t *testing.T) {
-						panicOfTheBase(t, panickingTransports()[config], attempt, reopened, play, state == "closed", state+", "+config)
-					})
+			for reopened, attempt := range testkit.Pairs([]bool{false, true}, []int{1, 2}) {
+				if state == "copied, forgotten" && reopened {
+					continue // a copy of the user's own, which only the base can close
 				}
+				if config == "no retry" && attempt == 2 {
+					continue
+				}
+				synctest.Test(t, panicRow{config, state, reopened, attempt}.play)
 			}
 		}
 	}
 }
 
-func panicOfTheBase(t *testing.T, transport *Transport, attempt int, reopened bool, play func(*http.Request), closed bool, name string) {
-	var opened []*testkit.Body
-	open := func() (io.ReadCloser, error) {
-		opened = append(opened, opaque("body"))
-		return opened[len(opened)-1], nil
-	}
-	body, _ := open()
+func (row panicRow) play(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
+	bodies := testkit.Reopener{Content: "body"}
+	body, _ := bodies.Open()
 	req := newRequest(t, "PUT", body).WithContext(ctx)
-	if reopened {
-		req.GetBody = open
+	if row.reopened {
+		req.GetBody = bodies.Open
 	}
+	closed := row.state == "closed"
 	n := 0
+	transport := panickingTransports()[row.config]
 	transport.Base = step(func(req *http.Request) (*http.Response, error) {
-		if n++; n < attempt {
+		if n++; n < row.attempt {
 			return script(status(503)).RoundTrip(req)
 		}
-		play(req)
+		panickingBases[row.state](req)
 		if closed {
 			runtime.Goexit() // ends it no less than a panic does
 		}
@@ -102,16 +101,16 @@ func panicOfTheBase(t *testing.T, transport *Transport, attempt int, reopened bo
 	}()
 	<-done
 	if !closed {
-		require.Equal(t, "on fire", raised, name)
+		require.Equal(t, "on fire", raised, row)
 	}
 	synctest.Wait()
-	require.Len(t, opened, map[bool]int{false: 1, true: attempt}[reopened], name)
-	for _, b := range opened {
-		if closed && (reopened || transport.Strategy != nil) {
-			require.NotZero(t, b.Closes(), name) // the base was handed it as it is, and closed it itself
+	require.Len(t, bodies.Opened, map[bool]int{false: 1, true: row.attempt}[row.reopened], row)
+	for _, b := range bodies.Opened {
+		if closed && (row.reopened || transport.Strategy != nil) {
+			require.NotZero(t, b.Closes(), row) // the base was handed it as it is, and closed it itself
 			continue
 		}
-		require.Equal(t, 1, b.Closes(), "%s, GetBody %v, attempt %d", name, reopened, attempt)
+		require.Equal(t, 1, b.Closes(), row)
 	}
 }
 
@@ -134,7 +133,7 @@ func TestBaseThatPanicsOverABlockedBody(t *testing.T) {
 	f := testkit.OpenFile(t, "content", 0)
 	base := step(func(*http.Request) (*http.Response, error) { panic("on fire") })
 	require.Panics(t, func() { _, _ = (&Transport{Base: base}).RoundTrip(newRequest(t, "PUT", f)) })
-	require.Eventually(t, func() bool { _, err := f.Stat(); return errors.Is(err, os.ErrClosed) }, 5*time.Second, time.Millisecond)
+	testkit.Eventually(t, func() bool { return testkit.Closed(f) }, "the close of the file")
 }
 
 // A Close that panics, too, does not hide the first panic.

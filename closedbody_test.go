@@ -16,8 +16,7 @@ import (
 
 // looksAtBodies is a strategy that looks into every body.
 func looksAtBodies() *Strategy {
-	s := noWait()
-	s.MaxAttempts = 1
+	s := noWait(attempts(1))
 	s.Classifiers = []Classifier{ClassifierFunc(func(a Attempt) Class {
 		if a.Body == nil {
 			return NeedsBody
@@ -72,9 +71,7 @@ func TestReadAfterCloseOfABodyThatHangs(t *testing.T) {
 			})), -1
 			return resp, err
 		})
-		s := noWait()
-		s.MaxAttempts = 1
-		resp, err := (&Transport{Base: base, Strategy: s}).RoundTrip(newRequest(t, "GET", nil))
+		resp, err := (&Transport{Base: base, Strategy: noWait(attempts(1))}).RoundTrip(newRequest(t, "GET", nil))
 		require.NoError(t, err)
 		require.NoError(t, resp.Body.Close())
 		_, err = resp.Body.Read(make([]byte, 1))

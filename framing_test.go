@@ -44,7 +44,7 @@ func TestFramingIsTheSame(t *testing.T) {
 
 		for _, method := range []string{"GET", "PUT", "POST", "DELETE"} {
 			t.Run(name+"/"+method, func(t *testing.T) {
-				wire := func(attempts int) []string {
+				wire := func(most int) []string {
 					var mu sync.Mutex
 					var lines []string
 					server := faultserver.Start(faultserver.Serve(func(c *faultserver.Conn, in *faultserver.Incoming) bool {
@@ -62,11 +62,9 @@ func TestFramingIsTheSame(t *testing.T) {
 					req.Host = "example.com"
 					req.Header.Set("Idempotency-Key", "one")
 					set(req)
-					s := noWait()
-					s.MaxAttempts = attempts
 					var rt http.RoundTripper = base
-					if attempts > 0 {
-						rt = &Transport{Base: base, Strategy: s}
+					if most > 0 {
+						rt = &Transport{Base: base, Strategy: noWait(attempts(most))}
 					}
 					resp, err := rt.RoundTrip(req)
 					require.NoError(t, err)
@@ -98,7 +96,7 @@ func TestFramingIsTheSameOverHTTP2(t *testing.T) {
 
 		for _, method := range []string{"GET", "PUT", "POST"} {
 			t.Run(name+"/"+method, func(t *testing.T) {
-				wire := func(times, attempts int) []string {
+				wire := func(times, most int) []string {
 					var seen []string
 					url, base := testkit.Serve(t, "h2c", func(w http.ResponseWriter, r *http.Request) {
 						body, _ := io.ReadAll(r.Body)
@@ -109,10 +107,8 @@ func TestFramingIsTheSameOverHTTP2(t *testing.T) {
 					record := new(frameRecord)
 					base.DialContext = record.dial
 					var rt http.RoundTripper = base
-					if attempts > 0 {
-						s := noWait()
-						s.MaxAttempts = attempts
-						rt = &Transport{Base: base, Strategy: s}
+					if most > 0 {
+						rt = &Transport{Base: base, Strategy: noWait(attempts(most))}
 					}
 					for range times {
 						req := testkit.RequestTo(t, method, url, nil)

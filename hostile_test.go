@@ -84,33 +84,31 @@ func TestRetryAfterFloods(t *testing.T) {
 		"9223372037": 1, "99999999999999999999": 1, "Fri, 31 Dec 9999 23:59:59 GMT": 1, "61": 1,
 		"-1": 3, "1e400": 3, "NaN": 3, "0": 3, "": 3, "Thu, 01 Jan 1970 00:00:00 GMT": 3,
 	} {
-		for _, lines := range []int{1, 200} {
-			for _, status := range []int{429, 503} {
-				t.Run(fmt.Sprintf("%q, %d times, %d", value, lines, status), func(t *testing.T) {
-					url, base := testkit.Serve(t, "h1", func(w http.ResponseWriter, _ *http.Request) {
-						for range lines {
-							w.Header().Add("Retry-After", value)
-						}
-						w.WriteHeader(status)
-					})
-					s := Standard()
-					s.Backoff, s.ThrottleBackoff = Constant{Wait: own}, nil
-					ctx, trace := WithTrace(t.Context())
-					begun := time.Now()
-					resp, err := get(ctx, testkit.Redirected(&Transport{Base: base, Strategy: s}, url))
-					require.NoError(t, err)
-					require.Equal(t, status, resp.StatusCode)
-					require.Less(t, time.Since(begun), testkit.Patience)
-					events := trace.Requests()[0]
-					require.Len(t, events, hits)
-					for _, e := range events[:hits-1] {
-						require.Equal(t, own, e.Wait)
+		for lines, status := range testkit.Pairs([]int{1, 200}, []int{429, 503}) {
+			t.Run(fmt.Sprintf("%q, %d times, %d", value, lines, status), func(t *testing.T) {
+				url, base := testkit.Serve(t, "h1", func(w http.ResponseWriter, _ *http.Request) {
+					for range lines {
+						w.Header().Add("Retry-After", value)
 					}
-					if hits == 1 {
-						require.Equal(t, WaitOverCap, events[0].Reason)
-					}
+					w.WriteHeader(status)
 				})
-			}
+				s := Standard()
+				s.Backoff, s.ThrottleBackoff = Constant{Wait: own}, nil
+				ctx, trace := WithTrace(t.Context())
+				begun := time.Now()
+				resp, err := get(ctx, testkit.Redirected(&Transport{Base: base, Strategy: s}, url))
+				require.NoError(t, err)
+				require.Equal(t, status, resp.StatusCode)
+				require.Less(t, time.Since(begun), testkit.Patience)
+				events := trace.Requests()[0]
+				require.Len(t, events, hits)
+				for _, e := range events[:hits-1] {
+					require.Equal(t, own, e.Wait)
+				}
+				if hits == 1 {
+					require.Equal(t, WaitOverCap, events[0].Reason)
+				}
+			})
 		}
 	}
 }

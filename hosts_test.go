@@ -66,8 +66,7 @@ func TestKeysAreBounded(t *testing.T) {
 	transport := &Transport{
 		MaxKeys: 8,
 		PerKey: func(key string) *Strategy {
-			s := Standard()
-			s.Backoff = Constant{}
+			s := noWait(tokens(500))
 			mu.Lock()
 			made[key] = append(made[key], s)
 			mu.Unlock()
@@ -346,9 +345,7 @@ func TestFloodOfHostsAtTheDefaultBound(t *testing.T) {
 			return &http.Response{StatusCode: 503, Body: http.NoBody}, nil
 		}),
 		PerKey: func(string) *Strategy {
-			s := noWait()
-			s.Quota = NewBucket(10) // two retries
-			return s
+			return noWait(tokens(10))
 		},
 	}
 	for range 3 {

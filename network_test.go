@@ -186,8 +186,7 @@ func TestStalledErrorBodiesAndDeadlinesOverTheNetwork(t *testing.T) {
 					<-r.Context().Done()
 				})
 				counting := testkit.Count(base)
-				s := noWait()
-				s.MaxAttempts, s.Backoff = 1000, Constant{Wait: 5 * time.Millisecond}
+				s := noWait(attempts(1000), waits(5*time.Millisecond))
 				ctx, cancel := context.WithTimeout(t.Context(), 400*time.Millisecond)
 				defer cancel()
 				ended := make(chan struct{})

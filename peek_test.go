@@ -204,12 +204,10 @@ func TestCloseAfterALook(t *testing.T) {
 // A Close that waits, as over HTTP/2 for the request's body, keeps no retry.
 func TestCloseThatBlocksHoldsNoRetry(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := noWait()
-		s.Backoff = Constant{Wait: time.Second}
 		base := script(func(*http.Request) (*http.Response, error) {
 			return &http.Response{StatusCode: 503, Body: slowClose{}}, nil
 		}, status(200))
-		_, err := (&Transport{Base: base, Strategy: s}).RoundTrip(newRequest(t, "PUT", strings.NewReader("body")))
+		_, err := (&Transport{Base: base, Strategy: noWait(waits(time.Second))}).RoundTrip(newRequest(t, "PUT", strings.NewReader("body")))
 		require.NoError(t, err)
 		require.Equal(t, milliseconds(1000), base.Waits())
 		time.Sleep(time.Hour)
@@ -232,8 +230,7 @@ func TestDiscardReadsNoMoreThanItsLimit(t *testing.T) {
 		for _, contentType := range []string{"text/plain", "application/json"} {
 			counted := &countingReader{}
 			base := script(testkit.Stream(503, counted, "Content-Type: "+contentType), status(200))
-			s := noWait()
-			_, err := get(t.Context(), &Transport{Base: base, Strategy: s})
+			_, err := get(t.Context(), &Transport{Base: base, Strategy: noWait()})
 			require.NoError(t, err)
 			require.LessOrEqual(t, counted.n, int64(readAhead), "what was peeked included")
 			require.Positive(t, counted.n)
@@ -248,6 +245,13 @@ func (r *countingReader) Read(p []byte) (int, error) {
 	return len(p), nil
 }
 
+// An endlessBody is an error's body without an end. Looking into it takes a
+// moment if its type says that there may be a code in it.
+type endlessBody struct {
+	contentType string
+	body        func() io.Reader
+}
+
 // An error body that has no end, in whatever way, keeps a retry for no longer
 // than the backoff, or the moment that it may take anyway, and RoundTrip never
 // goes on after the deadline.
@@ -258,44 +262,47 @@ func TestErrorBodiesAndDeadlines(t *testing.T) {
 			return copy(p, "x"), nil
 		})
 	}
-	for contentType, look := range map[string]time.Duration{"text/plain": discardTime, "application/json": peekTime + discardTime, "application/xml": peekTime + discardTime} {
-		for kind, body := range map[string]func() io.Reader{"stalled": stalled, "trickling": trickling, "endless": func() io.Reader { return testkit.Endless }} {
-			for _, backoff := range []time.Duration{0, discardTime / 2, 100 * time.Millisecond, time.Second} {
-				for _, deadline := range []time.Duration{0, time.Millisecond, 97 * time.Millisecond, 300 * time.Millisecond, 5 * time.Second} {
-					t.Run(fmt.Sprint(contentType, "/", kind, "/", backoff, "/", deadline), func(t *testing.T) {
-						synctest.Test(t, func(t *testing.T) {
-							ctx := t.Context()
-							if deadline > 0 {
-								var cancel context.CancelFunc
-								ctx, cancel = context.WithTimeout(ctx, deadline)
-								defer cancel()
-							}
-							s := noWait()
-							s.MaxAttempts, s.Backoff = 4, Constant{Wait: backoff}
-							base := script(func(req *http.Request) (*http.Response, error) {
-								return testkit.Stream(503, body(), "Content-Type: "+contentType)(req)
-							})
-							begun := time.Now()
-							resp, err := (&Transport{Base: base, Strategy: s}).RoundTrip(newRequest(t, "GET", nil).WithContext(ctx))
-							if deadline > 0 {
-								require.LessOrEqual(t, time.Since(begun), deadline)
-							} else {
-								require.NoError(t, err)
-							}
-							if err == nil {
-								require.NoError(t, resp.Body.Close())
-							}
-							for _, wait := range base.Waits() {
-								require.LessOrEqual(t, wait, max(backoff, look))
-							}
-							time.Sleep(time.Minute)
-							base.RequireClosed(t, 0)
-						})
-					})
-				}
+	kinds := map[string]func() io.Reader{"stalled": stalled, "trickling": trickling, "endless": func() io.Reader { return testkit.Endless }}
+	for kind, body := range kinds {
+		for _, contentType := range []string{"text/plain", "application/json", "application/xml"} {
+			for backoff, deadline := range testkit.Pairs(milliseconds(0, 5, 100, 1000), milliseconds(0, 1, 97, 300, 5000)) {
+				t.Run(fmt.Sprint(contentType, "/", kind, "/", backoff, "/", deadline), func(t *testing.T) {
+					synctest.Test(t, func(t *testing.T) { endlessBody{contentType, body}.meet(t, backoff, deadline) })
+				})
 			}
 		}
 	}
+}
+
+// meet sends a request that meets the body, with a deadline unless that is 0.
+func (b endlessBody) meet(t *testing.T, backoff, deadline time.Duration) {
+	ctx, look := t.Context(), discardTime
+	if b.contentType != "text/plain" {
+		look += peekTime
+	}
+	if deadline > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, deadline)
+		defer cancel()
+	}
+	base := script(func(req *http.Request) (*http.Response, error) {
+		return testkit.Stream(503, b.body(), "Content-Type: "+b.contentType)(req)
+	})
+	begun := time.Now()
+	resp, err := (&Transport{Base: base, Strategy: noWait(attempts(4), waits(backoff))}).RoundTrip(newRequest(t, "GET", nil).WithContext(ctx))
+	if deadline > 0 {
+		require.LessOrEqual(t, time.Since(begun), deadline)
+	} else {
+		require.NoError(t, err)
+	}
+	if err == nil {
+		require.NoError(t, resp.Body.Close())
+	}
+	for _, wait := range base.Waits() {
+		require.LessOrEqual(t, wait, max(backoff, look))
+	}
+	time.Sleep(time.Minute) // in the bubble's time
+	base.RequireClosed(t, 0)
 }
 
 // A look into a slow body is part of the backoff, so a retry that is due before
@@ -304,12 +311,10 @@ func TestLookIntoTheBodyCountsOnceAgainstTheDeadline(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), 600*time.Millisecond)
 		defer cancel()
-		s := noWait()
-		s.Backoff = Constant{Wait: 500 * time.Millisecond}
 		base := script(func(req *http.Request) (*http.Response, error) {
 			return testkit.Stream(503, stalled(), "Content-Type: application/json")(req)
 		}, status(200))
-		resp, err := get(ctx, &Transport{Base: base, Strategy: s})
+		resp, err := get(ctx, &Transport{Base: base, Strategy: noWait(waits(500 * time.Millisecond))})
 		require.NoError(t, err)
 		require.Equal(t, 200, resp.StatusCode)
 		require.Equal(t, milliseconds(500), base.Waits())

@@ -85,61 +85,68 @@ func rewind(req *http.Request) (err error) {
 // bytesOf hides what else a reader can do.
 func bytesOf(r io.Reader) io.Reader { return struct{ io.Reader }{r} }
 
+// An upload is sent with a body that Prepare touches.
+type upload struct {
+	content  string
+	reopened bool // with GetBody
+	attempts int  // how many it takes
+	late     bool // the base reads the body when it has answered already, as over HTTP/2
+}
+
 // Whatever Prepare does to sign a body or to put something around it, the base
-// reads it whole, now or, as over HTTP/2, when it has answered already; and the
-// caller's body is closed once.
+// reads it whole, and the caller's body is closed once.
 func TestPrepareAndTheBody(t *testing.T) {
+	short, long := "hello, world", strings.Repeat("longer than the buffer ", 1000)
 	for name, prepare := range rewinds {
-		for _, late := range []bool{false, true} {
-			for _, attempts := range []int{1, 2} {
-				for _, content := range []string{"hello, world", strings.Repeat("longer than the buffer ", 1000)} {
-					if attempts == 2 && (late || len(content) > 1000) {
-						continue // which can't be sent again
-					}
-					for _, reopened := range []bool{false, true} {
-						t.Run(fmt.Sprintf("%s/late %v/%d/%d/GetBody %v", name, late, attempts, len(content), reopened), func(t *testing.T) {
-							synctest.Test(t, func(t *testing.T) {
-								if name == "hashed" && len(content) > 1000 && !reopened {
-									return // it can be read once, and Prepare has
-								}
-								sent, answered := 0, make(chan struct{})
-								base := step(func(req *http.Request) (*http.Response, error) {
-									sent++
-									read := func() {
-										got, err := io.ReadAll(req.Body)
-										_ = req.Body.Close()
-										if err != nil || string(got) != content {
-											t.Error("another body:", len(got), err)
-										}
-									}
-									if late {
-										go func() { <-answered; read() }()
-									} else {
-										read()
-									}
-									return status([]int{200, 503}[attempts-sent])(req)
-								})
-								body := opaque(content)
-								req := newRequest(t, "PUT", body)
-								if reopened {
-									req.GetBody = func() (io.ReadCloser, error) { return opaque(content), nil }
-								}
-								transport := &Transport{Base: base, Strategy: noWait(), ReplayBuffer: 1000,
-									Prepare: func(req *http.Request, _ PrepareInfo) error { return prepare(req) }}
-								resp, err := transport.RoundTrip(req.WithContext(WithMaxAttempts(req.Context(), attempts)))
-								require.NoError(t, err)
-								require.Equal(t, 200, resp.StatusCode)
-								close(answered)
-								synctest.Wait()
-								require.Equal(t, attempts, sent)
-								require.Equal(t, 1, body.Closes())
-							})
-						})
-					}
-				}
+		for _, u := range []upload{
+			{short, false, 1, false}, {short, true, 1, false},
+			{short, false, 2, false}, {short, true, 2, false},
+			{short, false, 1, true}, {short, true, 1, true},
+			{long, false, 1, false}, {long, true, 1, false}, // which can't be sent again
+			{long, false, 1, true}, {long, true, 1, true},
+		} {
+			if name == "hashed" && u.content == long && !u.reopened {
+				continue // it can be read once, and Prepare has
 			}
+			t.Run(fmt.Sprintf("%s/late %v/%d/%d/GetBody %v", name, u.late, u.attempts, len(u.content), u.reopened), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) { u.send(t, prepare) })
+			})
 		}
 	}
+}
+
+func (u upload) send(t *testing.T, prepare func(*http.Request) error) {
+	sent, answered := 0, make(chan struct{})
+	base := step(func(req *http.Request) (*http.Response, error) {
+		sent++
+		read := func() {
+			got, err := io.ReadAll(req.Body)
+			_ = req.Body.Close()
+			if err != nil || string(got) != u.content {
+				t.Error("another body:", len(got), err)
+			}
+		}
+		if u.late {
+			go func() { <-answered; read() }()
+		} else {
+			read()
+		}
+		return status([]int{200, 503}[u.attempts-sent])(req)
+	})
+	body := opaque(u.content)
+	req := newRequest(t, "PUT", body)
+	if u.reopened {
+		req.GetBody = func() (io.ReadCloser, error) { return opaque(u.content), nil }
+	}
+	transport := &Transport{Base: base, Strategy: noWait(attempts(u.attempts)), ReplayBuffer: 1000,
+		Prepare: func(req *http.Request, _ PrepareInfo) error { return prepare(req) }}
+	resp, err := transport.RoundTrip(req)
+	require.NoError(t, err)
+	require.Equal(t, 200, resp.StatusCode)
+	close(answered)
+	synctest.Wait()
+	require.Equal(t, u.attempts, sent)
+	require.Equal(t, 1, body.Closes())
 }
 
 func TestPrepare(t *testing.T) {
@@ -225,14 +232,10 @@ func TestPrepareMayWrapABody(t *testing.T) {
 
 func TestPrepareThatWrapsABodyClosesItOnce(t *testing.T) {
 	for _, attempts := range []int{1, 2} {
-		var bodies []*testkit.Body
-		open := func() (io.ReadCloser, error) {
-			bodies = append(bodies, opaque("body"))
-			return bodies[len(bodies)-1], nil
-		}
-		body, _ := open()
+		bodies := testkit.Reopener{Content: "body"}
+		body, _ := bodies.Open()
 		req := newRequest(t, "PUT", body)
-		req.GetBody = open
+		req.GetBody = bodies.Open
 		ctx := WithMaxAttempts(req.Context(), attempts)
 		base := script(status(503), status(200))
 		_, err := (&Transport{Base: base, Strategy: noWait(), Prepare: func(out *http.Request, _ PrepareInfo) error {
@@ -240,7 +243,7 @@ func TestPrepareThatWrapsABodyClosesItOnce(t *testing.T) {
 			return nil
 		}}).RoundTrip(req.WithContext(ctx))
 		require.NoError(t, err)
-		for i, b := range bodies {
+		for i, b := range bodies.Opened {
 			require.Equal(t, 1, b.Closes(), "attempts %d, body %d", attempts, i)
 		}
 	}
@@ -382,99 +385,96 @@ func TestTrailersSurvivePrepare(t *testing.T) {
 // A body that Prepare takes away is gone on the wire as it is without us.
 func TestPrepareThatTakesTheBodyAway(t *testing.T) {
 	testkit.NoLeaks(t)
-	for _, protocol := range []string{"h1", "h2c"} {
-		for name, take := range map[string]func(*http.Request){
-			"nil":                  func(r *http.Request) { r.Body, r.GetBody, r.ContentLength = nil, nil, 0 },
-			"NoBody":               func(r *http.Request) { r.Body, r.GetBody, r.ContentLength = http.NoBody, nil, 0 },
-			"NoBody, length stays": func(r *http.Request) { r.Body, r.GetBody = http.NoBody, nil },
-			"closed":               func(r *http.Request) { _ = r.Body.Close(); r.Body, r.GetBody, r.ContentLength = nil, nil, 0 },
-		} {
-			for kind, open := range map[string]testkit.Opener{"GetBody": testkit.ReopenedBody, "opaque": testkit.OpaqueBody} {
-				t.Run(protocol+"/"+name+"/"+kind, func(t *testing.T) {
-					var seen []string
-					url, base := testkit.Serve(t, protocol, func(w http.ResponseWriter, r *http.Request) {
-						body, _ := io.ReadAll(r.Body)
-						seen = append(seen, fmt.Sprint(r.Method, r.ContentLength, r.TransferEncoding, r.Header["Content-Length"], body))
-						w.WriteHeader(503)
-					})
-					send := func(rt http.RoundTripper, spoil func(*http.Request)) {
-						req := testkit.RequestTo(t, "PUT", url, nil)
-						closed := open(t, req, testkit.Small)
-						req.ContentLength = int64(len(testkit.Small))
-						spoil(req)
-						resp, err := rt.RoundTrip(req)
-						require.NoError(t, err)
-						require.NoError(t, resp.Body.Close())
-						if rt != base {
-							testkit.Eventually(t, closed, "the close of the request's body")
-						}
-					}
-					send(base, take)
-					send(&Transport{Base: base, Strategy: noWait(), Prepare: func(r *http.Request, _ PrepareInfo) error { take(r); return nil }},
-						func(*http.Request) {})
-					require.Len(t, seen, 4)
-					for _, request := range seen[1:] {
-						require.Equal(t, seen[0], request)
-					}
+	for name, take := range map[string]func(*http.Request){
+		"nil":                  func(r *http.Request) { r.Body, r.GetBody, r.ContentLength = nil, nil, 0 },
+		"NoBody":               func(r *http.Request) { r.Body, r.GetBody, r.ContentLength = http.NoBody, nil, 0 },
+		"NoBody, length stays": func(r *http.Request) { r.Body, r.GetBody = http.NoBody, nil },
+		"closed":               func(r *http.Request) { _ = r.Body.Close(); r.Body, r.GetBody, r.ContentLength = nil, nil, 0 },
+	} {
+		for protocol, open := range testkit.Pairs([]string{"h1", "h2c"}, []testkit.Opener{testkit.ReopenedBody, testkit.OpaqueBody}) {
+			t.Run(protocol+"/"+name, func(t *testing.T) {
+				var seen []string
+				url, base := testkit.Serve(t, protocol, func(w http.ResponseWriter, r *http.Request) {
+					body, _ := io.ReadAll(r.Body)
+					seen = append(seen, fmt.Sprint(r.Method, r.ContentLength, r.TransferEncoding, r.Header["Content-Length"], body))
+					w.WriteHeader(503)
 				})
-			}
+				send := func(rt http.RoundTripper, spoil func(*http.Request)) {
+					req := testkit.RequestTo(t, "PUT", url, nil)
+					closed := open(t, req, testkit.Small)
+					req.ContentLength = int64(len(testkit.Small))
+					spoil(req)
+					resp, err := rt.RoundTrip(req)
+					require.NoError(t, err)
+					require.NoError(t, resp.Body.Close())
+					if rt != base {
+						testkit.Eventually(t, closed, "the close of the request's body")
+					}
+				}
+				send(base, take)
+				send(&Transport{Base: base, Strategy: noWait(), Prepare: func(r *http.Request, _ PrepareInfo) error { take(r); return nil }},
+					func(*http.Request) {})
+				require.Len(t, seen, 4)
+				for _, request := range seen[1:] {
+					require.Equal(t, seen[0], request)
+				}
+			})
 		}
 	}
 }
 
-// Prepare signs what it reads of a body and then rewinds it as it would any
-// request's, by GetBody, perhaps with something around it.
+// signAndRewind is a Prepare that signs what it reads of a body and then rewinds
+// it as it would any request's, by GetBody, perhaps with something around it.
+func signAndRewind(around func(io.ReadCloser) io.ReadCloser) func(*http.Request, PrepareInfo) error {
+	return func(req *http.Request, _ PrepareInfo) error {
+		h := sha256.New()
+		if _, err := io.Copy(h, req.Body); err != nil {
+			return err
+		}
+		if err := req.Body.Close(); err != nil {
+			return err
+		}
+		req.Header.Set("Sum", fmt.Sprintf("%x", h.Sum(nil)))
+		body, err := req.GetBody()
+		if err != nil {
+			return err
+		}
+		req.Body = around(body)
+		return nil
+	}
+}
+
 func TestPrepareThatRewindsTheBody(t *testing.T) {
 	testkit.NoLeaks(t)
-	type zipped struct {
-		io.Reader
-		io.Closer
+	prepares := map[string]func(*http.Request, PrepareInfo) error{
+		"as it is": signAndRewind(func(b io.ReadCloser) io.ReadCloser { return b }),
+		"wrapped":  signAndRewind(func(b io.ReadCloser) io.ReadCloser { return wrapper{io.MultiReader(b, strings.NewReader("")), b} }),
 	}
-	for _, protocol := range []string{"h1", "h2c"} {
-		for name, rewind := range map[string]func(io.ReadCloser) io.ReadCloser{
-			"as it is": func(b io.ReadCloser) io.ReadCloser { return b },
-			"wrapped":  func(b io.ReadCloser) io.ReadCloser { return zipped{io.MultiReader(b, strings.NewReader("")), b} },
-		} {
-			for kind, open := range map[string]testkit.Opener{
-				"GetBody": testkit.ReopenedBody, "opaque": testkit.OpaqueBody, "in memory": testkit.BareMemoryBody, "file": testkit.FileBody(7),
-			} {
-				for _, attempts := range []int{1, 3} {
-					t.Run(fmt.Sprint(protocol, "/", name, "/", kind, "/", attempts), func(t *testing.T) {
-						var hits atomic.Int64
-						url, base := testkit.Serve(t, protocol, func(w http.ResponseWriter, r *http.Request) {
-							got, err := io.ReadAll(r.Body)
-							if err != nil || !bytes.Equal(got, testkit.Small) || r.Header.Get("Sum") != fmt.Sprintf("%x", sha256.Sum256(testkit.Small)) {
-								t.Error("another body:", len(got), err)
-							}
-							if int(hits.Add(1)) < attempts {
-								w.WriteHeader(503)
-							}
-						})
-						transport := &Transport{Base: base, Strategy: noWait(), Prepare: func(req *http.Request, _ PrepareInfo) error {
-							h := sha256.New()
-							if _, err := io.Copy(h, req.Body); err != nil {
-								return err
-							}
-							if err := req.Body.Close(); err != nil {
-								return err
-							}
-							req.Header.Set("Sum", fmt.Sprintf("%x", h.Sum(nil)))
-							body, err := req.GetBody()
-							if err != nil {
-								return err
-							}
-							req.Body = rewind(body)
-							return nil
-						}}
-						req := testkit.RequestTo(t, "PUT", url, nil)
-						closed := open(t, req, testkit.Small)
-						resp, err := transport.RoundTrip(req.WithContext(WithMaxAttempts(req.Context(), attempts)))
-						require.NoError(t, err)
-						require.Equal(t, 200, resp.StatusCode)
-						require.NoError(t, resp.Body.Close())
-						testkit.Eventually(t, closed, "the close of the request's body")
+	for kind, open := range map[string]testkit.Opener{
+		"GetBody": testkit.ReopenedBody, "opaque": testkit.OpaqueBody, "in memory": testkit.BareMemoryBody, "file": testkit.FileBody(7),
+	} {
+		for name, prepare := range prepares {
+			for protocol, attempts := range testkit.Pairs([]string{"h1", "h2c"}, []int{1, 3}) {
+				t.Run(fmt.Sprint(protocol, "/", name, "/", kind, "/", attempts), func(t *testing.T) {
+					var hits atomic.Int64
+					url, base := testkit.Serve(t, protocol, func(w http.ResponseWriter, r *http.Request) {
+						got, err := io.ReadAll(r.Body)
+						if err != nil || !bytes.Equal(got, testkit.Small) || r.Header.Get("Sum") != fmt.Sprintf("%x", sha256.Sum256(testkit.Small)) {
+							t.Error("another body:", len(got), err)
+						}
+						if int(hits.Add(1)) < attempts {
+							w.WriteHeader(503)
+						}
 					})
-				}
+					req := testkit.RequestTo(t, "PUT", url, nil)
+					closed := open(t, req, testkit.Small)
+					transport := &Transport{Base: base, Strategy: noWait(), Prepare: prepare}
+					resp, err := transport.RoundTrip(req.WithContext(WithMaxAttempts(req.Context(), attempts)))
+					require.NoError(t, err)
+					require.Equal(t, 200, resp.StatusCode)
+					require.NoError(t, resp.Body.Close())
+					testkit.Eventually(t, closed, "the close of the request's body")
+				})
 			}
 		}
 	}

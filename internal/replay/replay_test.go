@@ -102,22 +102,19 @@ func TestEachAttemptReadsAll(t *testing.T) {
 
 func TestReopenedBody(t *testing.T) {
 	u := newUpload(t, nil, 0)
-	var opened []*testkit.Body
-	u.req.GetBody = func() (io.ReadCloser, error) {
-		opened = append(opened, opaque(content))
-		return opened[len(opened)-1], nil
-	}
-	u.req.Body, _ = u.req.GetBody()
+	bodies := testkit.Reopener{Content: content}
+	u.req.GetBody = bodies.Open
+	u.req.Body, _ = bodies.Open()
 	u.Body = replay.New(u.req)
 	u.Keep(1)
 	require.False(t, u.Kept())
 	u.requireRead(content, u.begin().Body)
 	u.requireRead(content, u.again().Body)
 	u.Finish() // the second was never sent
-	require.Zero(t, opened[0].Closes(), "its base closes it")
-	require.Equal(t, 1, opened[1].Closes())
+	require.Zero(t, bodies.Opened[0].Closes(), "its base closes it")
+	require.Equal(t, 1, bodies.Opened[1].Closes())
 	u.Finish()
-	require.Equal(t, 1, opened[1].Closes())
+	require.Equal(t, 1, bodies.Opened[1].Closes())
 }
 
 func TestNoBodyStaysNone(t *testing.T) {

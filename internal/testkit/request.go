@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"io"
+	"iter"
 	"net/http"
 	"os"
 	"runtime"
@@ -86,4 +87,17 @@ func Allocated(do func()) int64 {
 	do()
 	runtime.ReadMemStats(&after)
 	return int64(after.TotalAlloc - before.TotalAlloc)
+}
+
+// Pairs yields each of one list with each of another.
+func Pairs[A, B any](as []A, bs []B) iter.Seq2[A, B] {
+	return func(yield func(A, B) bool) {
+		for _, a := range as {
+			for _, b := range bs {
+				if !yield(a, b) {
+					return
+				}
+			}
+		}
+	}
 }
