@@ -40,12 +40,7 @@ func TestSuccessAllocatesNothing(t *testing.T) {
 	for name, transport := range transports {
 		for _, req := range []*http.Request{get, put} {
 			t.Run(name+" "+req.Method, func(t *testing.T) {
-				n := testing.AllocsPerRun(1000, func() {
-					if _, err := transport.RoundTrip(req); err != nil {
-						t.Fatal(err)
-					}
-				})
-				require.Zero(t, n)
+				require.Zero(t, testkit.Allocations(t, transport, req))
 			})
 		}
 	}

@@ -68,7 +68,7 @@ func TestAttemptTimeoutAtTheLastMoment(t *testing.T) {
 					return 0, io.EOF
 				})}}, nil
 			})
-			resp, err := (&Transport{Base: base, AttemptTimeout: time.Second, Strategy: once()}).RoundTrip(newRequest(t, "GET", nil))
+			resp, err := (&Transport{Base: base, AttemptTimeout: time.Second, Strategy: noWait(attempts(1))}).RoundTrip(newRequest(t, "GET", nil))
 			if err != nil {
 				require.ErrorAs(t, err, new(*AttemptTimeoutError))
 				return

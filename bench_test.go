@@ -38,7 +38,7 @@ func errorResponse(contentType, document string) *http.Response {
 func BenchmarkErrorAnswer(b *testing.B) {
 	for name, contentType := range map[string]string{"plain": "text/plain", "json": "application/json"} {
 		b.Run(name, func(b *testing.B) {
-			transport := &Transport{Strategy: once(), Base: step(func(*http.Request) (*http.Response, error) {
+			transport := &Transport{Strategy: noWait(attempts(1)), Base: step(func(*http.Request) (*http.Response, error) {
 				return errorResponse(contentType, testkit.JSONDocument), nil
 			})}
 			req, _ := http.NewRequest("GET", "https://example.com/", nil)

@@ -36,7 +36,7 @@ var panickingBases = map[string]func(*http.Request){
 func panickingTransports() map[string]*Transport {
 	return map[string]*Transport{
 		"plain":    {},
-		"no retry": {Strategy: once()},
+		"no retry": {Strategy: noWait(attempts(1))},
 		"observed": {Observe: func(Event) {}},
 		"timed":    {AttemptTimeout: time.Hour},
 		"prepared": {Prepare: func(*http.Request, PrepareInfo) error { return nil }},
@@ -157,7 +157,7 @@ func TestBodyThatPanics(t *testing.T) {
 	require.PanicsWithValue(t, "on fire", func() {
 		_, _ = (&Transport{Base: script(status(200))}).RoundTrip(newRequest(t, "PUT", source))
 	})
-	resp, err := (&Transport{Base: testkit.Stream(503, source, "Content-Type: application/json"), Strategy: once()}).RoundTrip(newRequest(t, "GET", nil))
+	resp, err := (&Transport{Base: testkit.Stream(503, source, "Content-Type: application/json"), Strategy: noWait(attempts(1))}).RoundTrip(newRequest(t, "GET", nil))
 	require.NoError(t, err)
 	require.PanicsWithValue(t, "on fire", func() { _, _ = resp.Body.Read(make([]byte, 1)) })
 }

@@ -16,14 +16,14 @@ import (
 
 // looksAtBodies is a strategy that looks into every body.
 func looksAtBodies() *Strategy {
-	s := noWait(attempts(1))
-	s.Classifiers = []Classifier{ClassifierFunc(func(a Attempt) Class {
-		if a.Body == nil {
-			return NeedsBody
-		}
-		return Success
-	})}
-	return s
+	return noWait(attempts(1), func(s *Strategy) {
+		s.Classifiers = []Classifier{ClassifierFunc(func(a Attempt) Class {
+			if a.Body == nil {
+				return NeedsBody
+			}
+			return Success
+		})}
+	})
 }
 
 // A closed response body gives nothing more, whatever was read ahead of it and

@@ -7,16 +7,11 @@ import (
 	"flag"
 	"fmt"
 	"io"
-	"log"
 	"math/rand/v2"
-	"net"
 	"net/http"
 	"net/http/httptest"
-	"os"
-	"path/filepath"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -43,12 +38,7 @@ func TestEarlyAnswerTwoHundredTimes(t *testing.T) {
 	for name, then := range map[string]faultserver.AfterEarly{
 		"kept alive": faultserver.KeepAlive, "Connection close": faultserver.HangUp,
 	} {
-		for _, b := range []testkit.BodyKind{
-			{Name: "GetBody", Open: testkit.MemoryBody},
-			{Name: "file", Open: testkit.SameFile(t, content, 0)},
-			{Name: "positioned file", Open: testkit.SameFile(t, content, 12_345)},
-			{Name: "opaque", Open: testkit.OpaqueBody},
-		} {
+		for _, b := range earlyBodies(t, content) {
 			t.Run(name+"/"+b.Name, func(t *testing.T) {
 				var met sync.Map
 				server := faultserver.Start(faultserver.Serve(func(c *faultserver.Conn, in *faultserver.Incoming) bool {
@@ -64,9 +54,7 @@ func TestEarlyAnswerTwoHundredTimes(t *testing.T) {
 				defer server.Close()
 				transport := &Transport{Base: &http.Transport{}, Strategy: noWait(), ReplayBuffer: 8 << 20}
 				defer transport.CloseIdleConnections()
-				for i := range times {
-					putEarly(t, transport, server.URL, fmt.Sprint(i), content, b.Open)
-				}
+				putEarly(t, transport, server.URL, content, b.Open, times)
 				want, whole := sha256.Sum256(content), 0
 				for _, r := range server.Requests() {
 					if r.Whole {
@@ -80,23 +68,40 @@ func TestEarlyAnswerTwoHundredTimes(t *testing.T) {
 	}
 }
 
-// putEarly makes a request that is answered early the first time. A Read of an
-// opaque body is under way then, and ends soon: it is in memory.
-func putEarly(t *testing.T, transport *Transport, url, name string, content []byte, open testkit.Opener) {
-	t.Helper()
-	req := testkit.RequestTo(t, "PUT", url, nil)
-	req.Header.Set("Name", name)
-	closed := open(t, req, content)
-	resp, err := transport.RoundTrip(req)
-	require.NoError(t, err)
-	require.NoError(t, resp.Body.Close())
-	testkit.Eventually(t, closed, "the close of the request's body")
-	require.Equal(t, 200, resp.StatusCode)
+// earlyBodies are those that survive an early answer, all with one content.
+func earlyBodies(t *testing.T, content []byte) []testkit.BodyKind {
+	return []testkit.BodyKind{
+		{Name: "GetBody", Open: testkit.MemoryBody},
+		{Name: "file", Open: testkit.SameFile(t, content, 0)},
+		{Name: "positioned file", Open: testkit.SameFile(t, content, 12_345)},
+		{Name: "opaque", Open: testkit.OpaqueBody},
+		{Name: "opaque of known length", Open: func(t *testing.T, req *http.Request, content []byte) func() bool {
+			closed := testkit.OpaqueBody(t, req, content)
+			req.ContentLength = int64(len(content))
+			return closed
+		}},
+	}
 }
 
-// The same under net/http's own server over HTTP/2, which ends the stream
-// behind its answer with RST_STREAM.
-func TestEarlyAnswerOverHTTP2(t *testing.T) {
+// putEarly makes requests that are each answered early the first time. A Read of
+// an opaque body is under way then, and ends soon: it is in memory.
+func putEarly(t *testing.T, transport *Transport, url string, content []byte, open testkit.Opener, times int) {
+	t.Helper()
+	for i := range times {
+		req := testkit.RequestTo(t, "PUT", url, nil)
+		req.Header.Set("Name", fmt.Sprint(i))
+		closed := open(t, req, content)
+		resp, err := transport.RoundTrip(req)
+		require.NoError(t, err)
+		require.NoError(t, resp.Body.Close())
+		testkit.Eventually(t, closed, "the close of the request's body")
+		require.Equal(t, 200, resp.StatusCode)
+	}
+}
+
+// The same under net/http's own server, which over HTTP/2 ends the stream behind
+// its answer with RST_STREAM.
+func TestEarlyAnswerToALargeBody(t *testing.T) {
 	testkit.NoLeaks(t)
 	times := 2
 	if *long {
@@ -104,35 +109,25 @@ func TestEarlyAnswerOverHTTP2(t *testing.T) {
 	}
 	content := testkit.RandomBytes(8<<20, 6)
 	want := sha256.Sum256(content)
-	for _, protocol := range []string{"h2", "h2c"} {
-		for _, b := range []testkit.BodyKind{
-			{Name: "GetBody", Open: testkit.MemoryBody},
-			{Name: "file", Open: testkit.SameFile(t, content, 0)},
-			{Name: "positioned file", Open: testkit.SameFile(t, content, 12_345)},
-			{Name: "opaque", Open: testkit.OpaqueBody},
-		} {
-			t.Run(protocol+"/"+b.Name, func(t *testing.T) {
-				var met sync.Map
-				url, base := testkit.Serve(t, protocol, func(w http.ResponseWriter, r *http.Request) {
-					if _, again := met.LoadOrStore(r.Header.Get("Name"), true); !again {
-						_, _ = io.ReadFull(r.Body, make([]byte, 1))
-						w.WriteHeader(503)
-						return
-					}
-					h := sha256.New()
-					if _, err := io.Copy(h, r.Body); err != nil {
-						panic(http.ErrAbortHandler) // and so the caller is not told of a success
-					}
-					if !bytes.Equal(h.Sum(nil), want[:]) {
-						t.Error("the server got another body")
-					}
-				})
-				transport := &Transport{Base: base, Strategy: noWait(), ReplayBuffer: 8 << 20}
-				for i := range times {
-					putEarly(t, transport, url, fmt.Sprint(i), content, b.Open)
+	for protocol, b := range testkit.Pairs(testkit.AllProtocols, earlyBodies(t, content)) {
+		t.Run(protocol+"/"+b.Name, func(t *testing.T) {
+			var met sync.Map
+			url, base := testkit.Serve(t, protocol, func(w http.ResponseWriter, r *http.Request) {
+				if _, again := met.LoadOrStore(r.Header.Get("Name"), true); !again {
+					_, _ = io.ReadFull(r.Body, make([]byte, 1))
+					w.WriteHeader(503)
+					return
+				}
+				h := sha256.New()
+				if _, err := io.Copy(h, r.Body); err != nil {
+					panic(http.ErrAbortHandler) // and so the caller is not told of a success
+				}
+				if !bytes.Equal(h.Sum(nil), want[:]) {
+					t.Error("the server got another body")
 				}
 			})
-		}
+			putEarly(t, &Transport{Base: base, Strategy: noWait(), ReplayBuffer: 8 << 20}, url, content, b.Open, times)
+		})
 	}
 }
 
@@ -199,93 +194,20 @@ func TestBlockedSourceHoldsNobody(t *testing.T) {
 	}
 }
 
-// hashServer answers 200 to every second request it gets, and before that 503
-// without reading more of the body than it must. It checks what it reads.
-func hashServer(t *testing.T, want []byte, early bool) (*httptest.Server, *atomic.Int64) {
-	t.Helper()
-	var n, conns atomic.Int64
-	srv := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if n.Add(1)%2 == 1 {
-			if !early {
-				_, _ = io.Copy(io.Discard, r.Body)
-			}
-			w.WriteHeader(503)
-			return
-		}
-		h := sha256.New()
-		size, err := io.Copy(h, r.Body)
-		if err != nil || !bytes.Equal(h.Sum(nil), want) {
-			t.Errorf("the server read %d bytes, hash %x, error %v", size, h.Sum(nil), err)
-			w.WriteHeader(400)
-		}
-	}))
-	srv.Config.ConnState = func(_ net.Conn, state http.ConnState) {
-		if state == http.StateNew {
-			conns.Add(1)
-		}
-	}
-	srv.Start()
-	t.Cleanup(srv.Close)
-	return srv, &conns
-}
-
-// An early answer while the body is still being written, over a real
-// connection: where other libraries corrupt.
-func TestEarlyAnswerToALargeBody(t *testing.T) {
-	content := make([]byte, 4<<20)
-	rng := rand.NewChaCha8([32]byte{1})
-	_, _ = rng.Read(content)
-	sum := sha256.Sum256(content)
-	srv, _ := hashServer(t, sum[:], true)
-	file := filepath.Join(t.TempDir(), "body")
-	require.NoError(t, os.WriteFile(file, append([]byte("skipped"), content...), 0o600))
-	bodies := map[string]func() io.Reader{
-		"reopened": func() io.Reader { return bytes.NewReader(content) },
-		"opaque":   func() io.Reader { return testkit.OnlyReader(bytes.NewReader(content)) },
-		"file": func() io.Reader {
-			f, err := os.Open(file)
-			require.NoError(t, err)
-			_, err = f.Seek(7, io.SeekStart)
-			require.NoError(t, err)
-			return f
-		},
-	}
-	for name, body := range bodies {
-		t.Run(name, func(t *testing.T) {
-			transport := &Transport{Strategy: noWait(), ReplayBuffer: 8 << 20}
-			defer transport.CloseIdleConnections()
-			for range 10 {
-				req, err := http.NewRequestWithContext(t.Context(), "PUT", srv.URL, body())
-				require.NoError(t, err)
-				req.ContentLength = int64(len(content))
-				resp, err := transport.RoundTrip(req)
-				require.NoError(t, err)
-				require.Equal(t, 200, resp.StatusCode)
-				require.NoError(t, resp.Body.Close())
-			}
-		})
-	}
-}
-
 // Over HTTP/2, a stream that breaks ends the request though its body's source
 // is idle, as it does without us.
 func TestBrokenStreamUnderAnIdleSource(t *testing.T) {
-	srv := httptest.NewUnstartedServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+	url, base := testkit.Serve(t, "h2", func(_ http.ResponseWriter, r *http.Request) {
 		_, _ = io.ReadFull(r.Body, make([]byte, 5))
 		panic(http.ErrAbortHandler)
-	}))
-	srv.EnableHTTP2 = true
-	srv.Config.ErrorLog = log.New(io.Discard, "", 0)
-	srv.StartTLS()
-	defer srv.Close()
+	})
 	for _, method := range []string{"POST", "PUT"} {
 		r, w := io.Pipe()
 		go func() { _, _ = w.Write([]byte("hello")) }()
-		req, err := http.NewRequestWithContext(t.Context(), method, srv.URL, r)
-		require.NoError(t, err)
+		req := testkit.RequestTo(t, method, url, r)
 		done := make(chan error, 1)
 		go func() {
-			_, err := (&Transport{Base: srv.Client().Transport}).RoundTrip(req)
+			_, err := (&Transport{Base: base}).RoundTrip(req)
 			done <- err
 		}()
 		select {
@@ -294,7 +216,7 @@ func TestBrokenStreamUnderAnIdleSource(t *testing.T) {
 		case <-time.After(10 * time.Second):
 			t.Fatal("RoundTrip hangs")
 		}
-		_, err = w.Write([]byte("more"))
+		_, err := w.Write([]byte("more"))
 		require.Error(t, err, "the source is closed")
 	}
 }

@@ -390,11 +390,6 @@ func meet(t *testing.T, f fault, m method, b testkit.BodyKind, protocol string) 
 	requireDelivered(t, server.Requests()[before:], b.Content, got, m, f)
 }
 
-func lastOf(trace *Trace) Event {
-	trips := trace.Requests()
-	return trips[0][len(trips[0])-1]
-}
-
 func readAnswer(t *testing.T, resp *http.Response, f fault, got faultOutcome) {
 	t.Helper()
 	defer resp.Body.Close()

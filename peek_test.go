@@ -19,12 +19,6 @@ import (
 	"github.com/retrip-go/retrip/internal/testkit"
 )
 
-func once() *Strategy {
-	s := Standard()
-	s.MaxAttempts = 1
-	return s
-}
-
 func TestPeekLeavesTheBodyWhole(t *testing.T) {
 	const doc = `{"__type":"ThrottlingException","message":"` // to be continued
 	random := make([]byte, 300_000)
@@ -63,7 +57,7 @@ func TestPeekLeavesTheBodyWhole(t *testing.T) {
 			func(r io.Reader) io.Reader { return r }, iotest.HalfReader, iotest.DataErrReader,
 		} {
 			ctx, trace := WithTrace(t.Context())
-			transport := &Transport{Base: testkit.Stream(400, reader(strings.NewReader(tt.body)), "Content-Type: "+tt.contentType, tt.header), Strategy: once()}
+			transport := &Transport{Base: testkit.Stream(400, reader(strings.NewReader(tt.body)), "Content-Type: "+tt.contentType, tt.header), Strategy: noWait(attempts(1))}
 			resp, err := transport.RoundTrip(newRequest(t, "GET", nil).WithContext(ctx))
 			require.NoError(t, err)
 			body, err := io.ReadAll(resp.Body)
@@ -103,7 +97,7 @@ func TestPeekOfASlowBody(t *testing.T) {
 		}()
 		ctx, trace := WithTrace(t.Context())
 		start := time.Now()
-		transport := &Transport{Base: testkit.Stream(400, r, "Content-Type: application/json"), Strategy: once()}
+		transport := &Transport{Base: testkit.Stream(400, r, "Content-Type: application/json"), Strategy: noWait(attempts(1))}
 		resp, err := transport.RoundTrip(newRequest(t, "GET", nil).WithContext(ctx))
 		require.NoError(t, err)
 		require.Equal(t, peekTime, time.Since(start))

@@ -31,7 +31,7 @@ type wrapper struct {
 // rewinds are ways in which Prepare replaces a body by itself.
 var rewinds = map[string]func(*http.Request) error{
 	"untouched": func(*http.Request) error { return nil },
-	"wrapped":   func(req *http.Request) error { req.Body = wrapper{bytesOf(req.Body), req.Body}; return nil },
+	"wrapped":   func(req *http.Request) error { req.Body = wrapper{testkit.OnlyReader(req.Body), req.Body}; return nil },
 	"hashed": func(req *http.Request) error {
 		_, _ = io.Copy(io.Discard, req.Body)
 		_ = req.Body.Close()
@@ -47,13 +47,13 @@ var rewinds = map[string]func(*http.Request) error{
 	},
 	"opened anew, wrapped": func(req *http.Request) error {
 		err := rewind(req)
-		req.Body = wrapper{bytesOf(req.Body), req.Body}
+		req.Body = wrapper{testkit.OnlyReader(req.Body), req.Body}
 		return err
 	},
 	"closed, opened anew, wrapped": func(req *http.Request) error {
 		_ = req.Body.Close()
 		err := rewind(req)
-		req.Body = wrapper{bytesOf(req.Body), req.Body}
+		req.Body = wrapper{testkit.OnlyReader(req.Body), req.Body}
 		return err
 	},
 	"sniffed": func(req *http.Request) error {
@@ -81,9 +81,6 @@ func rewind(req *http.Request) (err error) {
 	req.Body, err = req.GetBody()
 	return err
 }
-
-// bytesOf hides what else a reader can do.
-func bytesOf(r io.Reader) io.Reader { return struct{ io.Reader }{r} }
 
 // An upload is sent with a body that Prepare touches.
 type upload struct {

@@ -94,3 +94,9 @@ func countsAllocations(t *testing.T) {
 		t.Skip("the race detector allocates")
 	}
 }
+
+// lastOf is the last event of a trace of one request.
+func lastOf(trace *Trace) Event {
+	events := trace.Requests()[0]
+	return events[len(events)-1]
+}

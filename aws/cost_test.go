@@ -21,11 +21,7 @@ func TestSuccessAllocatesNothing(t *testing.T) {
 	} {
 		header := http.Header{"Content-Type": {"application/x-amz-json-1.0"}}
 		transport := &retrip.Transport{Strategy: s, Base: testkit.Same(&http.Response{StatusCode: 200, Header: header, Body: http.NoBody})}
-		require.Zero(t, testing.AllocsPerRun(100, func() {
-			if _, err := transport.RoundTrip(req); err != nil {
-				t.Fatal(err)
-			}
-		}), name)
+		require.Zero(t, testkit.Allocations(t, transport, req), name)
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 
 	"github.com/retrip-go/retrip"
 	"github.com/retrip-go/retrip/aws"
+	"github.com/retrip-go/retrip/internal/testkit"
 )
 
 func TestVectorsErrorBodies(t *testing.T) {
@@ -71,45 +72,34 @@ func TestVectorsErrorBodies(t *testing.T) {
 	}
 }
 
+// s3Targets are where the operations of S3 go, with their methods.
+var s3Targets = map[string]struct{ method, target string }{
+	"ListBuckets":             {"GET", "https://s3.us-east-1.amazonaws.com/?x-id=ListBuckets"},
+	"HeadBucket":              {"HEAD", "https://bucket.s3.us-east-1.amazonaws.com"},
+	"CopyObject":              {"PUT", "https://bucket.s3.us-east-1.amazonaws.com/key?x-id=CopyObject"},
+	"CompleteMultipartUpload": {"POST", "https://bucket.s3.us-east-1.amazonaws.com/key?uploadId=1"},
+	"UploadPartCopy":          {"PUT", "https://bucket.s3.us-east-1.amazonaws.com/key?partNumber=1&uploadId=1"},
+	"ListObjectsV2":           {"GET", "https://bucket.s3.us-east-1.amazonaws.com/?list-type=2"},
+	"ListObjects":             {"GET", "https://bucket.s3.us-east-1.amazonaws.com/?prefix=a"},
+	"ListParts":               {"GET", "https://bucket.s3.us-east-1.amazonaws.com/key?uploadId=1"},
+	"GetBucketLocation":       {"GET", "https://bucket.s3.us-east-1.amazonaws.com/?location"},
+	"GetBucketPolicy":         {"GET", "https://bucket.s3.us-east-1.amazonaws.com/?policy"},
+	"GetObjectTorrent":        {"GET", "https://bucket.s3.us-east-1.amazonaws.com/key?torrent"},
+	"SelectObjectContent":     {"POST", "https://bucket.s3.us-east-1.amazonaws.com/key?select&select-type=2"},
+	"CreateMultipartUpload":   {"POST", "https://bucket.s3.us-east-1.amazonaws.com/key?uploads"},
+	"PutObject":               {"PUT", "https://bucket.s3.us-east-1.amazonaws.com/key?x-id=PutObject"},
+	"PutObjectTagging":        {"PUT", "https://bucket.s3.us-east-1.amazonaws.com/key?x-id=PutObjectTagging"},
+	"UploadPart":              {"PUT", "https://bucket.s3.us-east-1.amazonaws.com/key?x-id=UploadPart"},
+	"DeleteObjects":           {"POST", "https://bucket.s3.us-east-1.amazonaws.com/?delete"},
+	"GetObject":               {"GET", "https://bucket.s3.us-east-1.amazonaws.com/key?x-id=GetObject"},
+}
+
+// s3Request makes the request of an operation, of S3 or of any service.
 func s3Request(t *testing.T, op string) *http.Request {
 	t.Helper()
-	method, target := "POST", "https://service.us-east-1.amazonaws.com/"
-	const bucket = "https://bucket.s3.us-east-1.amazonaws.com"
-	switch op {
-	case "ListBuckets":
-		method, target = "GET", "https://s3.us-east-1.amazonaws.com/?x-id=ListBuckets"
-	case "HeadBucket":
-		method, target = "HEAD", bucket
-	case "CopyObject":
-		method, target = "PUT", bucket+"/key?x-id=CopyObject"
-	case "CompleteMultipartUpload":
-		target = bucket + "/key?uploadId=1"
-	case "UploadPartCopy":
-		method, target = "PUT", bucket+"/key?partNumber=1&uploadId=1"
-	case "ListObjectsV2":
-		method, target = "GET", bucket+"/?list-type=2"
-	case "ListObjects":
-		method, target = "GET", bucket+"/?prefix=a"
-	case "ListParts":
-		method, target = "GET", bucket+"/key?uploadId=1"
-	case "GetBucketLocation":
-		method, target = "GET", bucket+"/?location"
-	case "GetBucketPolicy":
-		method, target = "GET", bucket+"/?policy"
-	case "GetObjectTorrent":
-		method, target = "GET", bucket+"/key?torrent"
-	case "SelectObjectContent":
-		target = bucket + "/key?select&select-type=2"
-	case "CreateMultipartUpload":
-		target = bucket + "/key?uploads"
-	case "PutObject", "PutObjectTagging", "UploadPart":
-		method, target = "PUT", bucket+"/key?x-id="+op
-	case "DeleteObjects":
-		target = bucket + "/?delete"
-	case "GetObject":
-		method, target = "GET", bucket+"/key?x-id=GetObject"
+	row, ok := s3Targets[op]
+	if !ok {
+		row.method, row.target = "POST", "https://service.us-east-1.amazonaws.com/"
 	}
-	req, err := http.NewRequestWithContext(t.Context(), method, target, nil)
-	require.NoError(t, err)
-	return req
+	return testkit.RequestTo(t, row.method, row.target, nil)
 }

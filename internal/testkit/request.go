@@ -57,6 +57,16 @@ func Milliseconds(n ...int) []time.Duration {
 	return d
 }
 
+// Allocations returns how many a request makes, on average.
+func Allocations(t testing.TB, rt http.RoundTripper, req *http.Request) float64 {
+	t.Helper()
+	return testing.AllocsPerRun(1000, func() {
+		if _, err := rt.RoundTrip(req); err != nil {
+			t.Fatal(err)
+		}
+	})
+}
+
 // ReadJSON reads a file of JSON.
 func ReadJSON(t testing.TB, file string, into any) {
 	t.Helper()
