@@ -33,13 +33,13 @@ import (
 //	 1 early answer to a large PUT             TestEarlyAnswerTwoHundredTimes, TestEarlyAnswerToALargeBody
 //	 2 nothing read ahead, bodies closed       TestBodyIsReadByTheBaseAlone, TestBodyWithGetBodyIsLeftToTheBase, TestEveryExitClosesTheBody
 //	 3 opaque body over the buffer             TestBodyBeyondTheBufferIsSentOnce, TestLongOpaqueBodyTakesNoMemory, TestFaults
-//	 4 opaque body has GetBody for the base    TestCapturedBodyHasGetBody, TestFaults (REFUSED_STREAM, GOAWAY)
+//	 4 opaque body has GetBody for the base    TestCopyOfWhatIsKept, TestFaults (REFUSED_STREAM, GOAWAY)
 //	 5 framing is as without us                TestFramingIsTheSame, TestFramingIsTheSameOverHTTP2, TestNoBodyStaysNoBody
 //	 6 exhausted: the last answer              TestEveryStatusIsAResponse, TestLastErrorNamesAttemptsAndReason
 //	 7 Retry-After                             TestWaitHeaders, TestFirstOfSeveralRetryAfters, TestRetryAfterFloods
 //	 8 a wait beyond deadline or cap           TestWaitBeyondDeadlineFailsFast, TestServerDirectedWaits
 //	 9 cancelled while it waits                TestCancelDuringWait, TestRequestCancelDuringWait
-//	10 timeout of an attempt                   TestAttemptTimeout and those after it, TestAttemptTimeoutOverTheNetwork, TestFaults (stalled)
+//	10 timeout of an attempt                   TestAttemptTimeout, TestAttemptTimeoutEndsAtTheHeaders, TestAttemptTimeoutOverTheNetwork, TestFaults (stalled)
 //	11 POST is sent twice only with a promise  TestSafety, TestFaults
 //	12 discarded responses                     TestDiscard, TestErrorBodiesWithoutEnd, TestErrorBodiesAndDeadlines, TestErrorPagesKeepTheConnection
 //	13 other hosts' connections                TestFailuresLeaveOtherHostsConnections, TestCloseIdleConnectionsReachesTheBase
@@ -49,7 +49,7 @@ import (
 //	17 hopeless errors                         TestHopelessErrorsOfNetHTTP, TestErrors, TestNameThatDoesNotExist, TestFaults (TLS)
 //	18 adaptive hears all, tokens come back    TestAdaptiveHearsEveryAttempt, TestCancelDuringWait, TestPermitsComeBack
 //	19 quota exhausted under load                  TestQuotaSpentUnderLoad, TestQuotaSpentIsATypedError, TestLongPollWaitsWithItsAnswer
-//	20 the published vectors (also in ./aws)   TestVectorsQuota, TestVectorsBackoff, TestVectorsServerWaits
+//	20 the published vectors (also in ./aws)   TestVectorsQuota, TestVectorsBackoff, TestVectorsServerWaitsOfSDKs
 //	21 quota is exact                          TestQuotaIsExactUnderContention, TestZeroBucketRefuses
 //	22 clock skew                              TestConcurrentSkew, TestVectorsClockSkewDecisions
 //	23 published simulations                   TestSimulatedContention, TestSimulatedQuota, TestSimulatedCollapse

@@ -18,10 +18,10 @@ func TestGetBodyOfAnotherLength(t *testing.T) {
 		"longer than before":  "more than the 10 bytes of Request.ContentLength",
 		content[:9] + "other": "more than the 10 bytes",
 	} {
-		u := newUpload(t, opaque(content), 0)
-		u.req.ContentLength = 10
-		u.req.GetBody = func() (io.ReadCloser, error) { return opaque(again), nil }
-		u.Body = replay.New(u.req)
+		u := newUpload(t, opaque(content), 0, func(req *http.Request) {
+			req.ContentLength = 10
+			req.GetBody = func() (io.ReadCloser, error) { return opaque(again), nil }
+		})
 		u.requireRead(content, u.begin().Body)
 		got, err := io.ReadAll(u.again().Body)
 		require.ErrorContains(t, err, want)
@@ -36,9 +36,7 @@ func TestGetBodyThatFails(t *testing.T) {
 		"Request.GetBody failed: on fire":                  func() (io.ReadCloser, error) { return nil, errors.New("on fire") },
 		"Request.GetBody returned a nil body and no error": func() (io.ReadCloser, error) { return nil, nil },
 	} {
-		u := newUpload(t, opaque(content), 0)
-		u.req.GetBody = open
-		u.Body = replay.New(u.req)
+		u := newUpload(t, opaque(content), 0, reopened(open))
 		u.Sent()
 		require.NoError(t, u.Hold())
 		require.EqualError(t, u.Reopen(), want)
@@ -66,9 +64,7 @@ func TestPrepareAndABodyOfTheCaller(t *testing.T) {
 		"taken away, empty": {func(out *http.Request) { out.Body = http.NoBody }, 1},
 	} {
 		src := opaque(content)
-		u := newUpload(t, src, 0)
-		u.req.GetBody = func() (io.ReadCloser, error) { return nil, nil }
-		u.Body = replay.New(u.req)
+		u := newUpload(t, src, 0, reopened(func() (io.ReadCloser, error) { return nil, nil }))
 		out := u.begin()
 		u.Lend(out)
 		tt.prepare(out)

@@ -35,14 +35,26 @@ type upload struct {
 	replay.Body
 }
 
-func newUpload(t *testing.T, body io.ReadCloser, limit int64) *upload {
+func newUpload(t *testing.T, body io.ReadCloser, limit int64, edits ...func(*http.Request)) *upload {
 	t.Helper()
-	req, err := http.NewRequestWithContext(t.Context(), "PUT", "http://example.com/", nil)
-	require.NoError(t, err)
+	req := testkit.NewRequest(t, "PUT", nil)
 	req.Body = body
+	for _, edit := range edits {
+		edit(req)
+	}
 	u := &upload{t, req, replay.New(req)}
 	u.Keep(limit)
 	return u
+}
+
+// within gives a request a context.
+func within(ctx context.Context) func(*http.Request) {
+	return func(req *http.Request) { *req = *req.WithContext(ctx) }
+}
+
+// reopened gives a request a GetBody.
+func reopened(open func() (io.ReadCloser, error)) func(*http.Request) {
+	return func(req *http.Request) { req.GetBody = open }
 }
 
 // begin opens the body for an attempt.
@@ -101,12 +113,9 @@ func TestEachAttemptReadsAll(t *testing.T) {
 }
 
 func TestReopenedBody(t *testing.T) {
-	u := newUpload(t, nil, 0)
 	bodies := testkit.Reopener{Content: content}
-	u.req.GetBody = bodies.Open
-	u.req.Body, _ = bodies.Open()
-	u.Body = replay.New(u.req)
-	u.Keep(1)
+	body, _ := bodies.Open()
+	u := newUpload(t, body, 1, reopened(bodies.Open))
 	require.False(t, u.Kept())
 	u.requireRead(content, u.begin().Body)
 	u.requireRead(content, u.again().Body)
@@ -237,15 +246,13 @@ func TestGrace(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			r, w := io.Pipe()
 			defer w.Close()
-			u := newUpload(t, r, 10)
 			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()
 			requestCancel := make(chan struct{})
-			u.req = u.req.WithContext(ctx)
-			//lint:ignore SA1019 what http.Client.Timeout still uses
-			u.req.Cancel = requestCancel
-			u.Body = replay.New(u.req)
-			u.Keep(10)
+			u := newUpload(t, r, 10, within(ctx), func(req *http.Request) {
+				//lint:ignore SA1019 what http.Client.Timeout still uses
+				req.Cancel = requestCancel
+			})
 			out := u.begin()
 			go func() { _, _ = out.Body.Read(make([]byte, 10)) }()
 			synctest.Wait()
@@ -346,10 +353,7 @@ func TestSourceIsClosedOnce(t *testing.T) {
 			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()
 			src := opaque(content)
-			u := newUpload(t, src, 10)
-			u.req = u.req.WithContext(ctx)
-			u.Body = replay.New(u.req)
-			u.Keep(10)
+			u := newUpload(t, src, 10, within(ctx))
 			play(u, cancel)
 			synctest.Wait()
 			require.Equal(t, 1, src.Closes(), name)

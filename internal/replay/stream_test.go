@@ -234,10 +234,7 @@ func TestLateBytesOfAClosedSource(t *testing.T) {
 		u := newUpload(t, io.NopCloser(testkit.ReaderFunc(func(p []byte) (int, error) {
 			time.Sleep(time.Second)
 			return len(p), nil
-		})), 10)
-		u.req = u.req.WithContext(ctx)
-		u.Body = replay.New(u.req)
-		u.Keep(10)
+		})), 10, within(ctx))
 		body := u.begin().Body
 		time.AfterFunc(time.Millisecond, cancel)
 		begun := time.Now()
