@@ -376,7 +376,7 @@ func TestCancelledAttemptDoesNotMoveTheRate(t *testing.T) {
 }
 
 // Ten thousand waiters: first come first served, and none spins.
-func TestLongQueue(t *testing.T) {
+func TestLongQueueIsFirstComeFirstServed(t *testing.T) {
 	const n = 10_000
 	if raceEnabled {
 		t.Skip("the race detector allows fewer goroutines than this wants")

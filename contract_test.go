@@ -154,7 +154,7 @@ func TestHigherLevelsAreTheClients(t *testing.T) {
 
 // "A RoundTripper must be safe for concurrent use by multiple goroutines": a
 // request without a body even by itself.
-func TestConcurrentUse(t *testing.T) {
+func TestConcurrentUseIsSafe(t *testing.T) {
 	testkit.NoLeaks(t)
 	for _, protocol := range testkit.AllProtocols {
 		var hits atomic.Int64

@@ -115,7 +115,7 @@ func TestRetryAfterFloods(t *testing.T) {
 
 // A server that allows one stream at a time fails nothing: net/http opens more
 // connections, or sends a stream again that was not processed.
-func TestMaxConcurrentStreams(t *testing.T) {
+func TestOneStreamAtATimeFailsNothing(t *testing.T) {
 	testkit.NoLeaks(t)
 	server := faultserver.Start(faultserver.HTTP2{MaxStreams: 1, Whole: func(s *faultserver.Stream) { s.Answer(200) }}.Play)
 	defer server.Close()

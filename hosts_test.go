@@ -44,7 +44,7 @@ func TestEachHostHasItsOwnQuota(t *testing.T) {
 	require.Equal(t, 10, made["b.example"].tokens())
 }
 
-func TestKeyDecides(t *testing.T) {
+func TestOwnKeyDecidesWhatIsShared(t *testing.T) {
 	made := 0
 	transport := &Transport{
 		Base:   script(status(503)),

@@ -86,7 +86,7 @@ func TestLargeFileTakesNoMemory(t *testing.T) {
 }
 
 // A retry of a body that can be reopened copies none of it.
-func TestRetryMemory(t *testing.T) {
+func TestRetryCopiesNoMemory(t *testing.T) {
 	countsAllocations(t)
 	content := make([]byte, 64<<10)
 	perRequest := func(rt http.RoundTripper) int64 {

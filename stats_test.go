@@ -27,7 +27,7 @@ func statsByKey(t *Transport) map[string]KeyStats {
 	return found
 }
 
-func TestStats(t *testing.T) {
+func TestStatsPerKeyAddUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		answers := map[string][]step{
 			"well":     {status(200)},
@@ -139,7 +139,7 @@ func (*lentQuota) Take(context.Context, Failure) bool { return true }
 func (*lentQuota) Return(int)                         {}
 
 // Without KeepStats nothing is counted, and the state of each key is there.
-func TestKeysWithoutStats(t *testing.T) {
+func TestKeysAreThereWithoutStats(t *testing.T) {
 	transport := &Transport{Base: script(status(200))}
 	_, err := get(t.Context(), transport)
 	require.NoError(t, err)

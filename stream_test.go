@@ -34,7 +34,7 @@ func transports(base http.RoundTripper) map[string]*Transport {
 // Over HTTP/2 both sides take turns on one request, each word an answer to the
 // one before. The body is opaque, so it goes through the replay, and longer
 // than its buffer.
-func TestFullDuplex(t *testing.T) {
+func TestBothSidesOfAStreamTakeTurns(t *testing.T) {
 	testkit.NoLeaks(t)
 	for _, protocol := range []string{"h2", "h2c"} {
 		address, base := testkit.Serve(t, protocol, func(w http.ResponseWriter, r *http.Request) {
@@ -251,7 +251,7 @@ func TestServerSentEventsAreNotBuffered(t *testing.T) {
 
 // With Expect: 100-continue a body that the server does not want is not sent,
 // and one that it wants is.
-func TestExpectContinue(t *testing.T) {
+func TestExpectContinueSparesTheBody(t *testing.T) {
 	testkit.NoLeaks(t)
 	for _, protocol := range testkit.AllProtocols {
 		for _, wanted := range []bool{false, true} {

@@ -81,7 +81,7 @@ func TestFileFormat(t *testing.T) {
 	}
 }
 
-func TestCredentialsFile(t *testing.T) {
+func TestProfilesOfTheCredentialsFile(t *testing.T) {
 	for _, row := range []struct {
 		name, credentials, profile string
 		found                      bool
@@ -170,7 +170,7 @@ func TestErrorsKeepSecrets(t *testing.T) {
 	}
 }
 
-func TestDirectoryForFile(t *testing.T) {
+func TestDirectoryForFileIsAnError(t *testing.T) {
 	dir := t.TempDir()
 	for _, c := range []aws.Config{{ConfigFile: dir}, {CredentialsFile: dir}} {
 		_, err := machine{}.on(t, t.TempDir(), c).Load()
@@ -190,7 +190,7 @@ func TestFileThatCannotBeOpened(t *testing.T) {
 	require.ErrorContains(t, err, "not a directory")
 }
 
-func TestHugeFile(t *testing.T) {
+func TestFileAboveTheLimitIsRefused(t *testing.T) {
 	const limit = 8 << 20
 	setting := "[default]\nmax_attempts = 5\n"
 	config := setting + strings.Repeat("#", limit-len(setting))

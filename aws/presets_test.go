@@ -61,7 +61,7 @@ func TestBotocoreTable(t *testing.T) {
 }
 
 // DynamoDB's answers carry a checksum.
-func TestChecksum(t *testing.T) {
+func TestWrongChecksumIsRetried(t *testing.T) {
 	const body = `{"Items":[]}`
 	sum := fmt.Sprint(crc32.ChecksumIEEE([]byte(body)))
 	for _, make := range []func() *retrip.Strategy{func() *retrip.Strategy { return aws.Botocore("dynamodb") }, aws.JavaScriptV2DynamoDB} {
@@ -173,7 +173,7 @@ func TestS3Errors(t *testing.T) {
 	}
 }
 
-func TestJavaV1(t *testing.T) {
+func TestJavaV1RetriesWhatItsPageNames(t *testing.T) {
 	for _, code := range []int{500, 503} {
 		require.Equal(t, retrip.Transient, classOf(t, aws.JavaV1(), status(code)))
 	}
@@ -224,7 +224,7 @@ func TestAnyErrorButMalformed(t *testing.T) {
 }
 
 // A long poll that the quota refuses waits its backoff; other requests don't.
-func TestLongPoll(t *testing.T) {
+func TestLongPollsWaitTheirBackoff(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for target, wait := range map[string]time.Duration{
 			"AmazonSQS.ReceiveMessage":                  50 * time.Millisecond,

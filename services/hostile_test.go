@@ -18,7 +18,7 @@ import (
 
 // Whatever a service says, a request is not sent sooner than our own backoff
 // wants it, not later than the cap, and not more often than thrice.
-func TestHostileAnswers(t *testing.T) {
+func TestHostileAnswersStayInBounds(t *testing.T) {
 	headers := []string{
 		"Retry-After", "Retry-After-Ms", "X-Ms-Retry-After-Ms", "X-RateLimit-Reset", "X-RateLimit-Reset-After",
 		"X-Rate-Limit-Reset", "RateLimit-Reset", "RateLimit", "X-RateLimit-Remaining", "X-Should-Retry", "Date", "Age",

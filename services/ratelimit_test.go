@@ -100,7 +100,7 @@ var rateLimitFields = []struct {
 	{`0`, noHint},
 }
 
-func TestRateLimit(t *testing.T) {
+func TestRateLimitFieldIsReadStrictly(t *testing.T) {
 	for _, tt := range rateLimitFields {
 		h, ok := readRateLimit(tt.field)
 		require.Equal(t, tt.want != noHint, ok, "%.80s", tt.field)

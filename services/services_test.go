@@ -277,7 +277,7 @@ var tables = []struct {
 	}},
 }
 
-func TestServices(t *testing.T) {
+func TestAnswersOfEachService(t *testing.T) {
 	for _, table := range tables {
 		for _, r := range table.rows {
 			text := fmt.Sprint(table.name, " ", r.answer.method, " ", r.answer.status, " ", strings.Join(strings.Fields(r.answer.header), " "), " ", r.answer.body)
@@ -312,7 +312,7 @@ func TestServicesMakeSense(t *testing.T) {
 
 // The rules are for answers: a broken connection is as in Standard, and a POST
 // on it is repeated only where all requests are.
-func TestBrokenConnections(t *testing.T) {
+func TestBrokenConnectionsAreAsInStandard(t *testing.T) {
 	for _, table := range tables {
 		for _, method := range []string{http.MethodGet, post} {
 			synctest.Test(t, func(t *testing.T) {
@@ -348,7 +348,7 @@ func TestWaitsAddUp(t *testing.T) {
 	}
 }
 
-func TestByHost(t *testing.T) {
+func TestByHostKnowsServicesByDomain(t *testing.T) {
 	for host, want := range map[string]func() *retrip.Strategy{
 		"api.github.com":                  services.GitHub,
 		"gitlab.com":                      services.GitLab,

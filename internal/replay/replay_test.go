@@ -112,7 +112,7 @@ func TestEachAttemptReadsAll(t *testing.T) {
 	}
 }
 
-func TestReopenedBody(t *testing.T) {
+func TestReopenedBodyIsClosedOnce(t *testing.T) {
 	bodies := testkit.Reopener{Content: content}
 	body, _ := bodies.Open()
 	u := newUpload(t, body, 1, reopened(bodies.Open))
@@ -230,7 +230,7 @@ func TestHoldStopsTheSource(t *testing.T) {
 }
 
 // A Read under way gets its grace, and what it gives is not lost.
-func TestGrace(t *testing.T) {
+func TestReadUnderWayGetsItsGrace(t *testing.T) {
 	for name, tt := range map[string]struct {
 		after time.Duration // what comes then
 		do    func(w *io.PipeWriter, cancel context.CancelFunc, requestCancel chan struct{})
@@ -425,7 +425,7 @@ func readAtOnce(u *upload, out *http.Request, whole []byte, rng *rand.Rand) {
 }
 
 // A body in memory is known for one.
-func TestInMemory(t *testing.T) {
+func TestBodyInMemoryIsKnown(t *testing.T) {
 	memory := strings.NewReader(content)
 	for want, bodies := range map[bool][]io.ReadCloser{
 		true: {

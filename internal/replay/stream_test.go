@@ -247,7 +247,7 @@ func TestLateBytesOfAClosedSource(t *testing.T) {
 }
 
 // A file that fails is not sent again.
-func TestFileThatFails(t *testing.T) {
+func TestFileThatFailsIsNotSentAgain(t *testing.T) {
 	f := testkit.OpenFile(t, content, 0)
 	u := newUpload(t, f, 10)
 	body := u.begin().Body
@@ -258,7 +258,7 @@ func TestFileThatFails(t *testing.T) {
 }
 
 // A panic of the source comes up in whoever reads.
-func TestSourceThatPanics(t *testing.T) {
+func TestPanicOfTheSourceReachesTheReader(t *testing.T) {
 	body := newUpload(t, io.NopCloser(testkit.ReaderFunc(func([]byte) (int, error) { panic("on fire") })), 10).begin().Body
 	for range 2 {
 		require.PanicsWithValue(t, "on fire", func() { _, _ = body.Read(make([]byte, 1)) })
