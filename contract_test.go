@@ -30,7 +30,7 @@ import (
 // connections; and below it what other libraries get wrong, of which each is
 // the subject of a test:
 //
-//	 1 early answer to a large PUT             TestEarlyAnswerTwoHundredTimes, TestEarlyAnswerToALargeBody
+//	 1 early answer to a large PUT             TestEarlyAnswerTwoHundredTimes, TestEarlyAnswerToALargeBody, TestEarlyAnswerOverHTTP2
 //	 2 nothing read ahead, bodies closed       TestBodyIsReadByTheBaseAlone, TestBodyWithGetBodyIsLeftToTheBase, TestEveryExitClosesTheBody
 //	 3 opaque body over the buffer             TestBodyBeyondTheBufferIsSentOnce, TestLongOpaqueBodyTakesNoMemory, TestFaults
 //	 4 opaque body has GetBody for the base    TestCopyOfWhatIsKept, TestFaults (REFUSED_STREAM, GOAWAY)
