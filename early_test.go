@@ -54,7 +54,7 @@ func TestEarlyAnswerTwoHundredTimes(t *testing.T) {
 				defer server.Close()
 				transport := &Transport{Base: &http.Transport{}, Strategy: noWait(), ReplayBuffer: 8 << 20}
 				defer transport.CloseIdleConnections()
-				putEarly(t, transport, server.URL, content, b.Open, times)
+				putEarly(t, transport, server.URL, content, b, times)
 				want, whole := sha256.Sum256(content), 0
 				for _, r := range server.Requests() {
 					if r.Whole {
@@ -80,12 +80,12 @@ func earlyBodies(t *testing.T, content []byte) []testkit.BodyKind {
 
 // putEarly makes requests that are each answered early the first time. A Read of
 // an opaque body is under way then, and ends soon: it is in memory.
-func putEarly(t *testing.T, transport *Transport, url string, content []byte, open testkit.Opener, times int) {
+func putEarly(t *testing.T, transport *Transport, url string, content []byte, b testkit.BodyKind, times int) {
 	t.Helper()
 	for i := range times {
 		req := testkit.RequestTo(t, "PUT", url, nil)
-		req.Header.Set("Name", fmt.Sprint(i))
-		closed := open(t, req, content)
+		req.Header.Set("Name", fmt.Sprint(b.Name, i))
+		closed := b.Open(t, req, content)
 		resp, err := transport.RoundTrip(req)
 		require.NoError(t, err)
 		require.NoError(t, resp.Body.Close())
@@ -98,6 +98,7 @@ func putEarly(t *testing.T, transport *Transport, url string, content []byte, op
 func TestEarlyAnswerToALargeBody(t *testing.T) {
 	testkit.NoLeaks(t)
 	content := testkit.RandomBytes(4<<20, 1)
+	url, base := serveEarly(t, "h1", content)
 	for _, b := range append(earlyBodies(t, content), testkit.BodyKind{
 		Name: "opaque of known length",
 		Open: func(t *testing.T, req *http.Request, content []byte) func() bool {
@@ -107,8 +108,7 @@ func TestEarlyAnswerToALargeBody(t *testing.T) {
 		},
 	}) {
 		t.Run(b.Name, func(t *testing.T) {
-			url, base := serveEarly(t, "h1", content)
-			putEarly(t, &Transport{Base: base, Strategy: noWait(), ReplayBuffer: 8 << 20}, url, content, b.Open, 10)
+			putEarly(t, &Transport{Base: base, Strategy: noWait(), ReplayBuffer: 8 << 20}, url, content, b, 10)
 		})
 	}
 }
@@ -125,7 +125,7 @@ func TestEarlyAnswerOverHTTP2(t *testing.T) {
 	for protocol, b := range testkit.Pairs([]string{"h2", "h2c"}, earlyBodies(t, content)) {
 		t.Run(protocol+"/"+b.Name, func(t *testing.T) {
 			url, base := serveEarly(t, protocol, content)
-			putEarly(t, &Transport{Base: base, Strategy: noWait(), ReplayBuffer: 8 << 20}, url, content, b.Open, times)
+			putEarly(t, &Transport{Base: base, Strategy: noWait(), ReplayBuffer: 8 << 20}, url, content, b, times)
 		})
 	}
 }
