@@ -165,9 +165,8 @@ func TestCancelledUploadTellsWhy(t *testing.T) {
 						ctx, cancel = context.WithCancel(t.Context())
 						time.AfterFunc(2*time.Millisecond, cancel)
 					}
-					req, err := http.NewRequestWithContext(ctx, "PUT", url, source)
-					require.NoError(t, err)
-					_, err = (&Transport{Base: base}).RoundTrip(req)
+					req := testkit.RequestTo(t, "PUT", url, source).WithContext(ctx)
+					_, err := (&Transport{Base: base}).RoundTrip(req)
 					requireEnd(t, ctx, err)
 					cancel()
 					_ = w.Close()

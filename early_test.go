@@ -21,8 +21,8 @@ import (
 	"github.com/retrip-go/retrip/internal/testkit"
 )
 
-// Answers that come while the body is on its way, over real connections, and
-// sources that never give a byte: where others corrupt or hang.
+// Answers that come while the body is still being sent, and sources that never
+// give a byte, over real connections.
 
 var long = flag.Bool("long", false, "run the tests that repeat a race as often as the release asks for")
 
@@ -183,10 +183,10 @@ func TestBlockedSourceHoldsNobody(t *testing.T) {
 					source, w := io.Pipe()
 					defer w.Close()
 					body := &testkit.Body{ReadCloser: source}
-					req, err := http.NewRequestWithContext(ctx, method, url, body)
-					require.NoError(t, err)
+					req := testkit.RequestTo(t, method, url, body).WithContext(ctx)
 					done := make(chan struct{})
 					var status int
+					var err error
 					go func() {
 						defer close(done)
 						var resp *http.Response

@@ -62,8 +62,7 @@ func TestErrorBodiesWithoutEnd(t *testing.T) {
 					s.Backoff = Constant{Wait: time.Hour}
 					ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
 					defer cancel()
-					req, err := http.NewRequestWithContext(ctx, "GET", url, nil)
-					require.NoError(t, err)
+					req := testkit.RequestTo(t, "GET", url, nil).WithContext(ctx)
 					resp, err = (&Transport{Base: counting, Strategy: s}).RoundTrip(req)
 					require.NoError(t, err)
 					require.Equal(t, 503, resp.StatusCode)

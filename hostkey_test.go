@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Which requests share a key if the user has not said so?
+// The key that a request has unless the user sets another.
 
 func TestHostKey(t *testing.T) {
 	tests := map[string]string{

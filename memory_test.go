@@ -19,8 +19,7 @@ import (
 	"github.com/retrip-go/retrip/internal/testkit"
 )
 
-// What is kept in memory, and for how long: neither large bodies, nor URLs, nor
-// what a retry has no more use for.
+// What is kept in memory: no large body, no URL, and nothing that no retry needs.
 
 // What an earlier attempt has read is freed as the last one reads it, also if
 // it was answered before that.
@@ -166,8 +165,7 @@ func TestLogKeepsNoURLs(t *testing.T) {
 	} {
 		kept := testkit.HeapGrowth(func() {
 			for i := range 200 {
-				req, err := http.NewRequestWithContext(t.Context(), "GET", longURL(fmt.Sprintf(host, i)), nil)
-				require.NoError(t, err)
+				req := testkit.RequestTo(t, "GET", longURL(fmt.Sprintf(host, i)), nil)
 				observe(Event{Request: req, Final: true, Attempt: 3, Reason: AttemptsExhausted})
 			}
 		})

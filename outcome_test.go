@@ -16,6 +16,9 @@ import (
 	"github.com/retrip-go/retrip/internal/testkit"
 )
 
+// The attempts of a request are kept apart, and what the caller gets tells of
+// them all.
+
 // A classifier hears of an attempt's own code and body only, not of those of
 // the attempt before.
 func TestOutcomesAreApart(t *testing.T) {

@@ -65,9 +65,8 @@ func TestErrorOfABodyProvesNothing(t *testing.T) {
 			if row.prepare != nil {
 				transport.Prepare = func(req *http.Request, _ retrip.PrepareInfo) error { row.prepare(req); return nil }
 			}
-			req, err := http.NewRequestWithContext(t.Context(), "POST", server.URL, row.body)
-			require.NoError(t, err)
-			_, err = transport.RoundTrip(req)
+			req := testkit.RequestTo(t, "POST", server.URL, row.body)
+			_, err := transport.RoundTrip(req)
 			require.ErrorIs(t, err, syscall.ECONNREFUSED)
 			server.CloseClientConnections()
 			require.LessOrEqual(t, posts.Load(), int32(1), "POSTs that the server saw")
@@ -214,7 +213,7 @@ func TestErrorOfACopyProvesNothing(t *testing.T) {
 	require.Equal(t, 1, sent)
 }
 
-// unread plays steps in front of which nothing reads the request's body.
+// unread plays its steps without reading the request's body.
 func unread(steps ...step) step {
 	n := 0
 	return func(req *http.Request) (*http.Response, error) {

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/retrip-go/retrip"
+	"github.com/retrip-go/retrip/internal/testkit"
 )
 
 // Transports that are stacked add up their attempts, also where a layer between
@@ -54,8 +55,7 @@ func TestStackedTransportsAddAcrossLayers(t *testing.T) {
 					outer := &retrip.Transport{Base: step(func(req *http.Request) (*http.Response, error) {
 						return inner.RoundTrip(change(req))
 					})}
-					req, err := http.NewRequestWithContext(t.Context(), method, "http://example.com/path?a=b", strings.NewReader("body"))
-					require.NoError(t, err)
+					req := testkit.RequestTo(t, method, "http://example.com/path?a=b", strings.NewReader("body"))
 					resp, err := outer.RoundTrip(req)
 					require.NoError(t, err)
 					require.NoError(t, resp.Body.Close())
@@ -86,8 +86,7 @@ func TestStackedTransportsRetryATokenFetch(t *testing.T) {
 			out.URL.Path = "/changed"
 			return inner.RoundTrip(out)
 		})}
-		req, err := http.NewRequestWithContext(t.Context(), "GET", "http://example.com/path", nil)
-		require.NoError(t, err)
+		req := testkit.RequestTo(t, "GET", "http://example.com/path", nil)
 		resp, err := outer.RoundTrip(req)
 		require.NoError(t, err)
 		require.NoError(t, resp.Body.Close())
@@ -116,8 +115,7 @@ func TestStackedTransportsRetryOtherRequests(t *testing.T) {
 				require.NoError(t, resp.Body.Close())
 				return answer(200, "")(req)
 			})}
-			req, err := http.NewRequestWithContext(t.Context(), "GET", "http://example.com/path?a=b", nil)
-			require.NoError(t, err)
+			req := testkit.RequestTo(t, "GET", "http://example.com/path?a=b", nil)
 			resp, err := outer.RoundTrip(req)
 			require.NoError(t, err)
 			require.NoError(t, resp.Body.Close())

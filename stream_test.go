@@ -50,8 +50,7 @@ func TestBothSidesOfAStreamTakeTurns(t *testing.T) {
 				t.Run(protocol+"/"+name+"/"+method, func(t *testing.T) {
 					transport.ReplayBuffer = 16
 					body, words := io.Pipe()
-					req, err := http.NewRequestWithContext(t.Context(), method, address, body)
-					require.NoError(t, err)
+					req := testkit.RequestTo(t, method, address, body)
 					resp, err := transport.RoundTrip(req)
 					require.NoError(t, err)
 					answers := bufio.NewScanner(resp.Body)
@@ -106,8 +105,7 @@ func TestFullDuplexAfterARetry(t *testing.T) {
 				})
 				body := &chanBody{words: source, closed: make(chan struct{})}
 				ctx, trace := WithTrace(t.Context())
-				req, err := http.NewRequestWithContext(ctx, "PUT", address, body)
-				require.NoError(t, err)
+				req := testkit.RequestTo(t, "PUT", address, body).WithContext(ctx)
 				resp, err := (&Transport{Base: speaking, Strategy: noWait()}).RoundTrip(req)
 				require.NoError(t, err)
 				if resp.StatusCode == 503 && time.Now().Before(end) {
@@ -191,8 +189,7 @@ func TestUpgradeOverTheNetwork(t *testing.T) {
 	for name, transport := range transports(base) {
 		t.Run(name, func(t *testing.T) {
 			transport.Strategy = noWait()
-			req, err := http.NewRequestWithContext(t.Context(), "GET", address, nil)
-			require.NoError(t, err)
+			req := testkit.RequestTo(t, "GET", address, nil)
 			req.Header.Set("Connection", "Upgrade")
 			req.Header.Set("Upgrade", "echo")
 			resp, err := transport.RoundTrip(req)
@@ -232,8 +229,7 @@ func TestServerSentEventsAreNotBuffered(t *testing.T) {
 		})
 		for name, transport := range transports(base) {
 			t.Run(protocol+"/"+name, func(t *testing.T) {
-				req, err := http.NewRequestWithContext(t.Context(), "GET", address, nil)
-				require.NoError(t, err)
+				req := testkit.RequestTo(t, "GET", address, nil)
 				resp, err := transport.RoundTrip(req)
 				require.NoError(t, err)
 				defer resp.Body.Close()
@@ -270,8 +266,7 @@ func TestExpectContinueSparesTheBody(t *testing.T) {
 					})
 					base.ExpectContinueTimeout = time.Hour // it is the server that decides
 					counting := testkit.Count(base)
-					req, err := http.NewRequestWithContext(t.Context(), "PUT", address, nil)
-					require.NoError(t, err)
+					req := testkit.RequestTo(t, "PUT", address, nil)
 					req.Header.Set("Expect", "100-continue")
 					closed := open(t, req, testkit.Small)
 					untouched := &testkit.Body{ReadCloser: req.Body}
@@ -312,8 +307,7 @@ func TestTrailersBothWays(t *testing.T) {
 		for name, transport := range transports(base) {
 			t.Run(protocol+"/"+name, func(t *testing.T) {
 				transport.Strategy = noWait()
-				req, err := http.NewRequestWithContext(t.Context(), "PUT", address, nil)
-				require.NoError(t, err)
+				req := testkit.RequestTo(t, "PUT", address, nil)
 				req.Trailer = http.Header{"Sum": {"42"}}
 				closed := testkit.OpaqueBody(t, req, testkit.Small)
 				resp, err := transport.RoundTrip(req)
@@ -350,8 +344,7 @@ func TestTrailersOfAnErrorPage(t *testing.T) {
 		for name, transport := range transports(base) {
 			for _, path := range []string{"/announced", "/sudden"} {
 				t.Run(protocol+"/"+name+path, func(t *testing.T) {
-					req, err := http.NewRequestWithContext(t.Context(), "GET", address+path, nil)
-					require.NoError(t, err)
+					req := testkit.RequestTo(t, "GET", address+path, nil)
 					resp, err := transport.RoundTrip(req)
 					require.NoError(t, err)
 					_, err = io.Copy(io.Discard, resp.Body)
@@ -388,8 +381,7 @@ func TestConnectThroughAProxy(t *testing.T) {
 			proxyURL, err := url.Parse(proxy.URL)
 			require.NoError(t, err)
 			base.Proxy, base.Protocols = http.ProxyURL(proxyURL), testkit.Protocols(inside)
-			req, err := http.NewRequestWithContext(t.Context(), "GET", address, nil)
-			require.NoError(t, err)
+			req := testkit.RequestTo(t, "GET", address, nil)
 			counting := testkit.Count(base)
 			resp, err := (&Transport{Base: counting, Strategy: noWait()}).RoundTrip(req)
 			require.NoError(t, err)

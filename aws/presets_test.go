@@ -159,8 +159,7 @@ func TestS3Errors(t *testing.T) {
 	for _, tt := range tests {
 		for _, make := range []func() *retrip.Strategy{aws.Standard2026, aws.Adaptive2026, aws.AdaptiveV1, func() *retrip.Strategy { return aws.Botocore("s3") }, aws.JavaV1, aws.JavaScriptV2} {
 			ctx, trace := retrip.WithTrace(retrip.WithMaxAttempts(t.Context(), 1))
-			req, err := http.NewRequestWithContext(ctx, tt.method, tt.target, nil)
-			require.NoError(t, err)
+			req := testkit.RequestTo(t, tt.method, tt.target, nil).WithContext(ctx)
 			req.Header.Set("Authorization", tt.auth)
 			base := script(answer(200, tt.body, "Content-Type: application/xml"))
 			resp, err := (&retrip.Transport{Base: base, Strategy: make()}).RoundTrip(req)

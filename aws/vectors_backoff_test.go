@@ -15,7 +15,7 @@ import (
 
 const ms, sec, top = time.Millisecond, time.Second, 20 * time.Second // top is the cap of most
 
-// What each algorithm of the vectors is here.
+// backoffs are the algorithms of the vectors.
 var backoffs = map[string]retrip.Backoff{
 	"std2026_transient":              aws.Standard2026().Backoff,
 	"std2026_throttling":             aws.Standard2026().ThrottleBackoff,

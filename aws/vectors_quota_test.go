@@ -125,8 +125,8 @@ func (sc quotaScenario) play(t *testing.T, s *retrip.Strategy, bucket *retrip.Bu
 	})
 }
 
-// isPreset reports whether the scenario changes nothing of its set but what a
-// preset's user would set as well.
+// isPreset reports whether the scenario changes at most the capacity and the
+// attempts of its set.
 func (sc quotaScenario) isPreset(t *testing.T) bool {
 	var over map[string]any
 	if sc.Over != nil {
@@ -137,13 +137,13 @@ func (sc quotaScenario) isPreset(t *testing.T) bool {
 	return len(over) == 0
 }
 
-// The sets of parameters that are presets of ours, which must then do the same.
+// quotaPresets are the sets of parameters for which there is a preset.
 var quotaPresets = map[string]func() *retrip.Strategy{
 	"std2026": aws.Standard2026, "std2026_dynamodb": aws.Standard2026DynamoDB,
 	"java2_standard_pre2026": retrip.Standard, "java2_legacy": retrip.Legacy,
 }
 
-// presetOf is strategyOf by a preset.
+// presetOf makes the strategy of a scenario from a preset.
 func presetOf(sc quotaScenario, p quotaParams) (*retrip.Strategy, *retrip.Bucket) {
 	s := longest(quotaPresets[sc.Params]())
 	if sc.Over != nil {

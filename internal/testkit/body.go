@@ -41,8 +41,7 @@ func (b *Body) Read(p []byte) (int, error) {
 // BytesRead returns how much was read.
 func (b *Body) BytesRead() int64 { return b.read.Load() }
 
-// Source is a Body that gives what the reader gives, and hides what else that
-// can do.
+// Source is a Body over a reader, of which it shows nothing but Read.
 func Source(r io.Reader) *Body { return &Body{ReadCloser: io.NopCloser(OnlyReader(r))} }
 
 // Opaque is a body that net/http can't reopen.

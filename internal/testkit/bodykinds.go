@@ -45,7 +45,7 @@ func RandomBytes(n int, seed byte) []byte {
 	return b
 }
 
-// BodyKinds are all that differ for retrip.
+// BodyKinds are all kinds of bodies that retrip treats differently.
 var BodyKinds = []BodyKind{
 	{Name: "none", Open: NoBody},
 	{Name: "GetBody", Content: Large, Open: MemoryBody},
@@ -57,7 +57,7 @@ var BodyKinds = []BodyKind{
 	{Name: "large opaque", Content: Large, Open: OpaqueBody, Over: true},
 }
 
-// NoBody leaves a request without.
+// NoBody leaves a request without a body.
 func NoBody(*testing.T, *http.Request, []byte) func() bool { return func() bool { return true } }
 
 // MemoryBody is what http.NewRequest makes of a bytes.Reader.
