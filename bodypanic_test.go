@@ -34,17 +34,14 @@ var panickingBases = map[string]func(*http.Request){
 
 // panickingTransports differ in what they do to the body before the base.
 func panickingTransports() map[string]*Transport {
-	return map[string]*Transport{
-		"plain":    {},
-		"no retry": {Strategy: noWait(attempts(1))},
-		"observed": {Observe: func(Event) {}},
-		"timed":    {AttemptTimeout: time.Hour},
-		"prepared": {Prepare: func(*http.Request, PrepareInfo) error { return nil }},
-		"wrapped": {Prepare: func(req *http.Request, _ PrepareInfo) error {
-			req.Body = &progress{ReadCloser: req.Body}
-			return nil
-		}},
-	}
+	all := transports(nil)
+	all["no retry"] = &Transport{Strategy: noWait(attempts(1))}
+	all["observed"] = &Transport{Observe: func(Event) {}}
+	all["wrapped"] = &Transport{Prepare: func(req *http.Request, _ PrepareInfo) error {
+		req.Body = &progress{ReadCloser: req.Body}
+		return nil
+	}}
+	return all
 }
 
 // A panicRow is a request whose base panics.

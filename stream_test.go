@@ -22,15 +22,6 @@ import (
 // What flows must go on flowing: streams in both directions, upgraded
 // connections, events as they come. A retry before that must not disturb it.
 
-// transports are those that touch a request or its answer in different ways.
-func transports(base http.RoundTripper) map[string]*Transport {
-	return map[string]*Transport{
-		"zero":    {Base: base},
-		"timed":   {Base: base, AttemptTimeout: time.Minute},
-		"prepare": {Base: base, Prepare: func(*http.Request, PrepareInfo) error { return nil }},
-	}
-}
-
 // Over HTTP/2 both sides take turns on one request, each word an answer to the
 // one before. The body is opaque, so it goes through the replay, and longer
 // than its buffer.

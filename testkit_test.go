@@ -100,3 +100,12 @@ func lastOf(trace *Trace) Event {
 	events := trace.Requests()[0]
 	return events[len(events)-1]
 }
+
+// transports are those that touch a request or its answer in different ways.
+func transports(base http.RoundTripper) map[string]*Transport {
+	return map[string]*Transport{
+		"zero":    {Base: base},
+		"timed":   {Base: base, AttemptTimeout: time.Minute},
+		"prepare": {Base: base, Prepare: func(*http.Request, PrepareInfo) error { return nil }},
+	}
+}
