@@ -8,6 +8,7 @@ import (
 	"iter"
 	"net/http"
 	"os"
+	"reflect"
 	"runtime"
 	"testing"
 	"time"
@@ -67,12 +68,17 @@ func Allocations(t testing.TB, rt http.RoundTripper, req *http.Request) float64 
 	})
 }
 
-// ReadJSON reads a file of JSON.
+// ReadJSON reads a file of JSON into a struct, of which no field may stay empty:
+// a test of no rows would pass.
 func ReadJSON(t testing.TB, file string, into any) {
 	t.Helper()
 	text, err := os.ReadFile(file)
 	require.NoError(t, err)
 	require.NoError(t, json.Unmarshal(text, into))
+	fields := reflect.ValueOf(into).Elem()
+	for i := range fields.NumField() {
+		require.NotEmpty(t, fields.Field(i).Interface(), "%s of %s", fields.Type().Field(i).Name, file)
+	}
 }
 
 // HeapInUse is how much memory is in use once garbage is collected.
