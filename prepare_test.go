@@ -388,8 +388,10 @@ func TestPrepareThatTakesTheBodyAway(t *testing.T) {
 		"NoBody, length stays": func(r *http.Request) { r.Body, r.GetBody = http.NoBody, nil },
 		"closed":               func(r *http.Request) { _ = r.Body.Close(); r.Body, r.GetBody, r.ContentLength = nil, nil, 0 },
 	} {
-		for protocol, open := range testkit.Pairs([]string{"h1", "h2c"}, []testkit.Opener{testkit.ReopenedBody, testkit.OpaqueBody}) {
-			t.Run(protocol+"/"+name, func(t *testing.T) {
+		for protocol, b := range testkit.Pairs([]string{"h1", "h2c"}, []testkit.BodyKind{
+			{Name: "GetBody", Open: testkit.ReopenedBody}, {Name: "opaque", Open: testkit.OpaqueBody},
+		}) {
+			t.Run(protocol+"/"+name+"/"+b.Name, func(t *testing.T) {
 				var seen []string
 				url, base := testkit.Serve(t, protocol, func(w http.ResponseWriter, r *http.Request) {
 					body, _ := io.ReadAll(r.Body)
@@ -398,7 +400,7 @@ func TestPrepareThatTakesTheBodyAway(t *testing.T) {
 				})
 				send := func(rt http.RoundTripper, spoil func(*http.Request)) {
 					req := testkit.RequestTo(t, "PUT", url, nil)
-					closed := open(t, req, testkit.Small)
+					closed := b.Open(t, req, testkit.Small)
 					req.ContentLength = int64(len(testkit.Small))
 					spoil(req)
 					resp, err := rt.RoundTrip(req)
