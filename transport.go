@@ -118,7 +118,7 @@ func (t *Transport) RoundTrip(req *http.Request) (resp *http.Response, err error
 		o    outcome // of the attempt under way
 		past history // what later attempts need of earlier ones
 	)
-	p.body = replay.New(req) // first, so that a panic in Key or PerKey still closes it
+	p.body.Begin(req) // first, so that a panic in Key or PerKey still closes it
 	defer func() { r.end(&p, &o, resp) }()
 
 	// 1. Resolve: which strategy and which state, and can the body be sent again?

@@ -50,13 +50,12 @@ type Body struct {
 	finished    bool          // a source whose Close blocks is waited for once
 }
 
-// New holds the request's body until Sent. The request may be nil.
-func New(req *http.Request) Body {
-	b := Body{req: req}
+// Begin holds the request's body until Sent. The request may be nil.
+func (b *Body) Begin(req *http.Request) {
+	b.req = req
 	if hasBody(req) {
 		b.held = req.Body
 	}
-	return b
 }
 
 func hasBody(req *http.Request) bool {
