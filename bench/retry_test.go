@@ -10,29 +10,32 @@ import (
 	"testing"
 )
 
-// BenchmarkRetry is a request that is answered 503 and at once sent again. Bare
-// are the two attempts alone.
+// BenchmarkRetry is a request that is answered 503, without a body, with 250 bytes
+// of JSON or with 2 KiB of HTML, and at once sent again. Bare are the two attempts
+// alone, without reading the page.
 func BenchmarkRetry(b *testing.B) {
-	for _, p := range peers[1:] {
-		b.Run("peer="+p.name, func(b *testing.B) {
-			base, ourBase := newFlaky(), newFlaky()
-			rt := p.wrap(b, base, 0)
-			sent := 0
-			request := newShot(b, "none", 0).Request
-			load := func() *http.Request {
-				sent++
-				return request
-			}
-			attempt := sending(b, canned{}, newShot(b, "none", 0).load)
-			compare(b, rt,
-				sending(b, rt, load),
-				lane{func() { attempt.do(); attempt.do() }, 1},
-				sending(b, ours(b, ourBase), newShot(b, "none", 0).load),
-			)
-			if base.n != 2*sent {
-				b.Fatalf("%d attempts at %d requests", base.n, sent)
-			}
-		})
+	for _, row := range []struct{ page, body string }{{"none", "none"}, {"json", "none"}, {"html", "none"}, {"none", "getbody"}} {
+		for _, p := range peers[1:] {
+			b.Run("page="+row.page+"/body="+row.body+"/peer="+p.name, func(b *testing.B) {
+				base, ourBase := newFlaky(row.page), newFlaky(row.page)
+				rt := p.wrap(b, base, 0)
+				sent := 0
+				request := newShot(b, row.body, 1<<10)
+				load := func() *http.Request {
+					sent++
+					return request.load()
+				}
+				attempt := sending(b, canned{}, newShot(b, row.body, 1<<10).load)
+				compare(b, rt,
+					sending(b, rt, load),
+					lane{func() { attempt.do(); attempt.do() }, 1},
+					sending(b, ours(b, ourBase), newShot(b, row.body, 1<<10).load),
+				)
+				if base.n != 2*sent {
+					b.Fatalf("%d attempts at %d requests", base.n, sent)
+				}
+			})
+		}
 	}
 }
 

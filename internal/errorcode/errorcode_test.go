@@ -116,8 +116,8 @@ func slowJSONCode(body []byte) string {
 	}
 	for _, name := range []string{"__type", "code", "Code"} {
 		var code string
-		if json.Unmarshal(document[name], &code) == nil && bareCode(code) != "" {
-			return bareCode(code)
+		if json.Unmarshal(document[name], &code) == nil && bareCode([]byte(code)) != "" {
+			return bareCode([]byte(code))
 		}
 	}
 	var nested map[string]json.RawMessage
@@ -125,7 +125,7 @@ func slowJSONCode(body []byte) string {
 	if json.Unmarshal(document["Error"], &nested) == nil {
 		_ = json.Unmarshal(nested["Code"], &code)
 	}
-	return bareCode(code)
+	return bareCode([]byte(code))
 }
 
 func slowXMLCode(body []byte) string {

@@ -103,14 +103,14 @@ func stringLength(text []byte) int {
 }
 
 // unquote is the text of a JSON string, and nothing for another value.
-func unquote(value []byte) string {
+func unquote(value []byte) []byte {
 	if len(value) < 2 {
-		return ""
+		return nil
 	}
 	if inside := value[1 : len(value)-1]; bytes.IndexByte(inside, '\\') < 0 && utf8.Valid(inside) {
-		return string(inside)
+		return inside
 	}
 	var text string
 	_ = json.Unmarshal(value, &text)
-	return text
+	return []byte(text)
 }
