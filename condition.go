@@ -20,8 +20,8 @@ import (
 type Condition struct {
 	text     string
 	status   func(int) bool                  // if it is on the status alone
-	holds    func(Attempt) (ok, byCode bool) // otherwise; byCode: a code that CodeIs lists is part of why
-	codes    []string                        // that CodeIs lists anywhere in it
+	holds    func(Attempt) (ok, byCode bool) // if it is on more; byCode: a code that CodeIs lists is part of why
+	codes    []string                        // that CodeIs lists anywhere in it; without the others, it is on these
 	below400 bool                            // it names a status below 400
 	err      error                           // why it makes no sense, or nil
 }
@@ -89,12 +89,8 @@ func onHeader(name, text string, holds func(value string) bool) Condition {
 // CodeIs holds for a response with one of the error codes, in upper and lower
 // case as given. Events and logs show a code only if a rule lists it here.
 func CodeIs(codes ...string) Condition {
-	codes = slices.DeleteFunc(slices.Clone(codes), func(code string) bool { return code == "" })
-	holds := func(a Attempt) (ok, byCode bool) {
-		ok = slices.Contains(codes, a.Code)
-		return ok, ok
-	}
-	return Condition{text: "code " + list(codes), holds: holds, codes: codes}
+	codes = slices.DeleteFunc(append([]string{}, codes...), func(code string) bool { return code == "" })
+	return Condition{text: "code " + list(codes), codes: codes}
 }
 
 // CodeContains holds for a response whose error code contains piece, in upper
@@ -215,7 +211,8 @@ func (c *Condition) match(a *Attempt) (ok, byCode bool) {
 	case c.holds != nil:
 		return c.holds(*a)
 	}
-	return false, false
+	ok = a.Code != "" && slices.Contains(c.codes, a.Code)
+	return ok, ok
 }
 
 // String returns the condition in words, such as "status 403, 429 and header
@@ -223,7 +220,7 @@ func (c *Condition) match(a *Attempt) (ok, byCode bool) {
 func (c Condition) String() string { return c.text }
 
 func (c Condition) check() error {
-	if c.err == nil && c.status == nil && c.holds == nil {
+	if c.err == nil && c.status == nil && c.holds == nil && c.codes == nil {
 		return errors.New("has no condition: use StatusIs, CodeIs or another one")
 	}
 	return c.err
