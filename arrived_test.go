@@ -67,6 +67,39 @@ func speak(conn net.Conn, pieces []string, goOn <-chan struct{}) {
 	}
 }
 
+// The retry of a request whose answer came in one piece goes over the same
+// connection, even if it does not wait.
+func TestAnswersInOnePieceFreeTheirConnection(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		dials := 0
+		base := &http.Transport{DialContext: func(context.Context, string, string) (net.Conn, error) {
+			dials++
+			ours, theirs := net.Pipe()
+			go func() {
+				defer theirs.Close()
+				for reader := bufio.NewReader(theirs); ; {
+					if _, err := http.ReadRequest(reader); err != nil {
+						return
+					}
+					_, _ = io.WriteString(theirs, "HTTP/1.1 503 Service Unavailable\r\nContent-Type: text/html\r\nContent-Length: 5\r\n\r\n12345")
+				}
+			}()
+			return ours, nil
+		}}
+		defer base.CloseIdleConnections()
+		s := Standard()
+		s.Backoff = Constant{}
+		req, err := http.NewRequest("GET", "http://example.com/", nil)
+		require.NoError(t, err)
+		resp, err := (&Transport{Strategy: s, Base: base}).RoundTrip(req)
+		require.NoError(t, err)
+		page, err := io.ReadAll(resp.Body)
+		require.NoError(t, err)
+		require.Equal(t, "12345", string(page), "the last answer is whole")
+		require.Equal(t, 1, dials)
+	})
+}
+
 type lyingBody struct{ body, src, R *strings.Reader }
 
 func (lyingBody) Read([]byte) (int, error) { return 0, io.EOF }

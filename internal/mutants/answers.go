@@ -4,6 +4,26 @@ package main
 // it over.
 var answers = []mutant{
 	{
+		name: "An answer of which a piece has come is read in the caller's goroutine",
+		file: "arrived.go", old: `filled.Int()-read.Int() >= resp.ContentLength`, new: `filled.Int()-read.Int() > 0`,
+		tests: `TestAnswersInOnePieceAreRecognised`,
+	},
+	{
+		name: "An answer that came in one piece takes a goroutine",
+		file: "arrived.go", old: `filled.Int()-read.Int() >= resp.ContentLength`, new: `filled.Int()-read.Int() > resp.ContentLength+1000`,
+		tests: `TestAnswersInOnePieceAreRecognised`,
+	},
+	{
+		name: "An answer that came in one piece is not read before its retry",
+		file: "finish.go", old: `drain(resp.Body)`, new: `replay.Close(resp.Body)`,
+		tests: `TestAnswersInOnePieceFreeTheirConnection`,
+	},
+	{
+		name: "What a processor counted in its lane is not in the sum",
+		file: "stats.go", old: `s.Attempts += n`, new: `_ = n`,
+		tests: `Stats`,
+	},
+	{
 		name: "The caller does not get what was read ahead",
 		file: "peek.go", old: `if len(p.buf) > 0 { n := copy(b, p.buf)`, new: `if false { n := copy(b, p.buf)`,
 		tests: `TestPeekLeavesTheBodyWhole`,
@@ -153,7 +173,7 @@ var answers = []mutant{
 	},
 	{
 		name: "The response is closed while its retry waits",
-		file: "transport.go", old: `p.answer = keep(o.take())`, new: `p.answer = keep(o.take()); p.answer.letGo(r.req)`,
+		file: "transport.go", old: `p.answer = keep(req, o.take())`, new: `p.answer = keep(req, o.take()); p.answer.letGo(r.req)`,
 		tests: `TestAnswerIsKept`,
 	},
 	{
