@@ -98,8 +98,8 @@ func ExampleLimiter_State() {
 	}
 	resp.Body.Close()
 	var state retrip.LimiterState = s.Limiter.State()
-	fmt.Println(state.Enabled, state.Rate, "attempts per second,", state.Waiting, "waiting")
-	// Output: true 0.5 attempts per second, 0 waiting
+	fmt.Println("limits:", state.Enabled, "to less than 2 a second:", state.Rate < 2, "waiting:", state.Waiting)
+	// Output: limits: true to less than 2 a second: true waiting: 0
 }
 
 // A limiter that lives as long as one request delays its retries, and nothing else.
