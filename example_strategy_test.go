@@ -98,8 +98,8 @@ func ExampleLimiter_State() {
 	}
 	resp.Body.Close()
 	var state retrip.LimiterState = s.Limiter.State()
-	fmt.Println("limits:", state.Enabled, "to less than 2 a second:", state.Rate < 2, "waiting:", state.Waiting)
-	// Output: limits: true to less than 2 a second: true waiting: 0
+	fmt.Println("limits:", state.Enabled, "waiting:", state.Waiting)
+	// Output: limits: true waiting: 0
 }
 
 // A limiter that lives as long as one request delays its retries, and nothing else.
