@@ -20,10 +20,11 @@ const (
 )
 
 // Limiter is the adaptive mode's send-rate limiter: a token bucket whose rate
-// follows the CUBIC curve of TCP congestion control. It lets everything pass
-// until the first throttling answer, and from then on never again without
-// counting: each throttle cuts the rate to 70 % of what was sent, each other
-// answer raises it again, and attempts, first ones too, wait for their turn.
+// follows the CUBIC curve of TCP congestion control, with the numbers of the AWS
+// SDKs. It lets everything pass until the first throttling answer. From then on
+// each throttle cuts the rate to 70 % of what was sent, each other answer raises
+// it again, and attempts, first ones too, wait for their turn. The rate is at least
+// 0.5 attempts per second, and at most the larger of that and twice what is sent.
 //
 // An attempt that has to wait joins a queue. Retries are served before first
 // attempts, since they have waited already: in simulation that brings p99/p50
@@ -92,10 +93,10 @@ type place struct {
 // for tests. Rates are attempts per second.
 type LimiterState struct {
 	Enabled  bool    // false until the first throttle
-	Measured float64 // what was sent of late
+	Measured float64 // what was sent of late, measured each half second
 	Rate     float64 // what may be sent
-	Burst    float64 // the most tokens that can be saved up
-	Tokens   float64 // attempts that may go at once
+	Burst    float64 // the most attempts that can be saved up
+	Tokens   float64 // attempts that may go at once, from 0 to Burst
 	Waiting  int     // attempts in the queue
 }
 

@@ -55,6 +55,8 @@ func TestSettingsOutOfRange(t *testing.T) {
 		{backoff(EqualJitter{Base: 2, Cap: 1}), "Backoff starts at 2ns, above its cap of 1ns"},
 		{backoff(DecorrelatedJitter{Base: -1}), "Backoff waits -1ns, which is negative"},
 		{backoff(CapAfterJitter{Base: 2, Cap: 1}), "Backoff starts at 2ns, above its cap of 1ns"},
+		{func(s *Strategy) { s.Classifiers = []Classifier{On(Unknown, StatusIs(500))} }, ""},
+		{func(s *Strategy) { s.Classifiers = []Classifier{On(NeedsBody, StatusIs(500))} }, "Classifiers[0] has the class needs body"},
 		{hint(HintHeader{Name: "A", MaxExcess: -1}), "Hints[0] has a MaxExcess of -1ns, which is negative"},
 		{hint(HintHeader{Name: "A", Format: EpochSeconds + 1}), "Hints[0] has the format retrip.HintFormat(5), which does not exist"},
 	} {
@@ -66,6 +68,41 @@ func TestSettingsOutOfRange(t *testing.T) {
 		} else {
 			require.ErrorContains(t, err, "retrip: Transport.Strategy."+row.want)
 		}
+	}
+}
+
+// A list of no values holds for nothing, and is no error.
+func TestConditionsOfNoValues(t *testing.T) {
+	a := Attempt{Response: &http.Response{StatusCode: 503, Header: http.Header{"A": {""}}}, Code: "", Body: []byte(`{"a":""}`)}
+	for _, c := range []Condition{StatusIs(), HeaderIs("A"), CodeIs(), FieldIs("a"), FieldContains("a")} {
+		require.Equal(t, Unknown, On(Transient, c).Classify(a), c)
+		s := Standard()
+		s.Classifiers = append(s.Classifiers, On(Transient, c))
+		require.NoError(t, (&Transport{Strategy: s}).Validate())
+	}
+}
+
+// Key is asked only where something is kept per key: a strategy, or the skew that
+// Prepare is given. A request that brings its own strategy needs none.
+func TestKeyIsAskedWhereStateIsKeptPerKey(t *testing.T) {
+	prepare := func(*http.Request, PrepareInfo) error { return nil }
+	for _, row := range []struct {
+		transport     *Transport
+		plain, itsOwn int // how often it is asked for a request of either kind
+	}{
+		{&Transport{}, 1, 0},
+		{&Transport{Strategy: noWait()}, 0, 0},
+		{&Transport{Prepare: prepare}, 1, 1},
+		{&Transport{Strategy: noWait(), Prepare: prepare}, 1, 1},
+	} {
+		asked := 0
+		row.transport.Base, row.transport.Key = script(status(200)), func(*http.Request) string { asked++; return "key" }
+		_, err := get(t.Context(), row.transport)
+		require.NoError(t, err)
+		require.Equal(t, row.plain, asked)
+		_, err = get(WithStrategy(t.Context(), noWait()), row.transport)
+		require.NoError(t, err)
+		require.Equal(t, row.plain+row.itsOwn, asked)
 	}
 }
 
