@@ -100,8 +100,8 @@ func (j EqualJitter) Delay(r Retry) (time.Duration, bool) {
 
 // DecorrelatedJitter draws from a range that grows with the previous wait:
 // min(Cap, Base + Rand·(3·Prev − Base)), Prev being Base at first. In the
-// simulator of the same article, 100 clients are done 6 % sooner than with
-// FullJitter, for 26 % more calls; more than 130 are done later, too.
+// simulator of the article named at FullJitter, 100 clients are done 6 % sooner
+// than with FullJitter, for 26 % more calls; more than 130 are done later, too.
 type DecorrelatedJitter struct {
 	Base, Cap time.Duration
 }

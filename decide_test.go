@@ -352,6 +352,21 @@ func TestHintIsCutBeforeTheCap(t *testing.T) {
 	}
 }
 
+// An event that is not of an attempt has no times of one.
+func TestEventThatIsNotOfAnAttempt(t *testing.T) {
+	var events []Event
+	_, err := get(t.Context(), &Transport{
+		Base:    script(status(200)),
+		Prepare: func(*http.Request, PrepareInfo) error { return errReset },
+		Observe: func(e Event) { events = append(events, e) },
+	})
+	require.ErrorIs(t, err, ErrPrepareFailed)
+	require.Len(t, events, 1)
+	e := events[0]
+	require.Equal(t, []any{0, Unknown, PrepareFailed, true}, []any{e.Attempt, e.Class, e.Reason, e.Final})
+	require.True(t, e.Sent.IsZero() && e.Done.IsZero())
+}
+
 // The event of an attempt that the caller cancelled has no class: it says nothing
 // about the server.
 func TestClassOfACancelledAttempt(t *testing.T) {

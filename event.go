@@ -58,7 +58,7 @@ type Event struct {
 	// if it is no MeteredQuota.
 	TokensBefore, Tokens int
 	// Sent and Done are when the attempt was sent and when its response headers
-	// or its error came. Sent is zero in an event that is not of an attempt.
+	// or its error came. Both are zero in an event that is not of an attempt.
 	Sent, Done time.Time
 	// Elapsed is the time since the first attempt was about to be admitted: since
 	// RoundTrip was called, less what Key and PerKey took.

@@ -14,9 +14,9 @@ import (
 )
 
 // LogTo returns an observer (Transport.Observe) that logs to l: at level Debug
-// a first attempt that succeeds, at Info a retry and a success after one, at
-// Warn a request that is given up. A caller's own cancellation is no failure
-// and goes to Debug.
+// a first attempt that succeeds or is not worth a retry, such as a 404, at Info a
+// retry and a success after one, at Warn a request that is given up. A caller's own
+// cancellation is no failure and goes to Debug.
 //
 // Of the warnings of one host for one reason, one in 10 seconds (our choice:
 // often enough for an alert, seldom enough for a disk) is a warning, which tells
