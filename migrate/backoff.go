@@ -27,8 +27,8 @@ import (
 // MaxElapsedTime in v4, does not stop here: maxElapsed does instead. No retry
 // is planned for later than that after the first attempt ended; the duration of
 // that attempt, which may be long, does not count as it did. 0 or less is no
-// limit, here as there. Without a policy to make, BackOff returns nil, which
-// Transport.Validate reports.
+// limit, here as there. Without a policy to make, BackOff returns nil, which is an
+// error as Strategy.Backoff; as ThrottleBackoff it means the same as Backoff.
 func BackOff[B interface {
 	NextBackOff() time.Duration
 	Reset()
