@@ -19,14 +19,14 @@ const (
 	// Transient failures may be gone at the next attempt.
 	Transient
 	// Throttled means that the server asks for fewer requests. A request that was
-	// refused for that with a 4xx, or with an error code, was not processed: it
-	// is sent again even if it is not idempotent.
+	// refused for that with a 4xx, or with an error code that CodeIs lists, was not
+	// processed: it is sent again even if it is not idempotent.
 	Throttled
 	// ClockSkewed means that the server refused the request's time stamp, and so
 	// did not process it. It is worth a retry only if the clocks are seen to
 	// differ and Transport.Prepare can sign with a corrected time.
 	ClockSkewed
-	// Permanent failures would only be repeated by a repetition.
+	// Permanent failures are not retried.
 	Permanent
 	// NeedsBody asks for Attempt.Body, and then to be asked once more. RoundTrip
 	// waits until 64 KiB or all of it have come, so a classifier must not answer
@@ -78,12 +78,14 @@ type Attempt struct {
 
 // A Classifier says what an outcome means, or Unknown if it has no opinion.
 // A strategy asks its classifiers in order and takes the first opinion, also
-// for successes. Classify is called from many goroutines at once.
+// for successes. A Success without a response, and a value that is no Class, count
+// as Permanent. Classify is called from many goroutines at once.
 type Classifier interface {
 	Classify(Attempt) Class
 }
 
-// ClassifierFunc makes a Classifier of a function.
+// ClassifierFunc makes a Classifier of a function, which must be safe for
+// concurrent use.
 type ClassifierFunc func(Attempt) Class
 
 // Classify calls f.
@@ -105,9 +107,10 @@ type UnprocessedClassifier interface {
 	Unprocessed(Attempt) bool
 }
 
-// On gives the outcomes for which the condition holds the class c. The rule is
-// asked about a response below status 400 only if StatusIs or StatusFrom names
-// such a status.
+// On gives the outcomes for which the condition holds the class c.
+// Transport.Validate reports NeedsBody and values that are no Class. The rule is
+// asked about a response below status 400 only if StatusIs or StatusFrom names such
+// a status.
 //
 // If c is Throttled, an error code that CodeIs lists proves that the request was
 // not processed.

@@ -14,9 +14,10 @@ import (
 // an error code, a text in its body, or an error. And and Or combine conditions.
 // On makes a rule of one, and HintWhen reads a server-directed wait under one.
 //
-// A condition on a response never holds for an error, nor the other way round.
-// The zero Condition never holds, and Transport.Validate reports it. Print a
-// condition to see what it asks for.
+// A condition on a response never holds for an error, nor the other way round. A
+// list of no values never holds. The zero Condition never holds either, and
+// Transport.Validate reports it. A Condition is safe for concurrent use. Print it
+// to see what it asks for.
 type Condition struct {
 	text     string
 	status   func(int) bool                  // if it is on the status alone
@@ -28,7 +29,7 @@ type Condition struct {
 
 // ConditionFunc makes a Condition of a function, which is printed as text. The
 // function is called from many goroutines at once. Attempt.Response is nil if
-// the attempt ended with an error.
+// the attempt ended with an error. A nil function makes the zero Condition.
 func ConditionFunc(text string, holds func(Attempt) bool) Condition {
 	if holds == nil {
 		return Condition{}
@@ -61,12 +62,13 @@ func StatusFrom(least int) Condition {
 }
 
 // HasHeader holds for a response with the header, which may be empty.
+// Transport.Validate reports an empty name.
 func HasHeader(name string) Condition {
 	return onHeader(name, "", func(string) bool { return true })
 }
 
 // HeaderIs holds for a response whose first header of the name has one of the
-// values, in upper or lower case.
+// values, in upper or lower case. Transport.Validate reports an empty name.
 func HeaderIs(name string, values ...string) Condition {
 	values = slices.Clone(values)
 	return onHeader(name, ": "+list(values), func(value string) bool {
@@ -101,8 +103,9 @@ func CodeContains(piece string) Condition {
 	})
 }
 
-// FieldIs holds for a 4xx or 5xx response in whose JSON body the text at path,
-// such as "error.code", is one of the values.
+// FieldIs holds for a 4xx or 5xx response in whose JSON body (Attempt.Body) the
+// text at path, such as "error.code", is one of the values. Transport.Validate
+// reports an empty path.
 func FieldIs(path string, values ...string) Condition {
 	values = slices.Clone(values)
 	return onField(path, fmt.Sprintf("body %s: %s", path, list(values)), func(text string) bool {
@@ -110,8 +113,8 @@ func FieldIs(path string, values ...string) Condition {
 	})
 }
 
-// FieldContains holds for a 4xx or 5xx response in whose JSON body the text at
-// path contains one of the pieces, in upper or lower case.
+// FieldContains holds as FieldIs does where the text at path contains one of the
+// pieces, in upper or lower case.
 func FieldContains(path string, pieces ...string) Condition {
 	text := fmt.Sprintf("body %s: …%s…", path, strings.Join(pieces, "…, …"))
 	lower := make([]string, len(pieces))
@@ -148,7 +151,8 @@ func field(body []byte, path string) json.RawMessage {
 	return body
 }
 
-// HasHint holds for a response in which r reads a hint.
+// HasHint holds for a response in which r reads a hint. Transport.Validate reports
+// a nil r.
 func HasHint(r HintReader) Condition {
 	c := onResponse("a hint in "+describe(r), func(a Attempt) bool {
 		_, ok := r.ReadHint(a)

@@ -3,6 +3,10 @@ package retrip_test
 import (
 	"flag"
 	"fmt"
+	"go/ast"
+	"go/doc"
+	"go/parser"
+	"go/token"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -10,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/retrip-go/retrip"
@@ -159,5 +164,50 @@ func TestReadmeNamesTests(t *testing.T) {
 	require.Greater(t, len(names), 20)
 	for _, name := range names {
 		require.True(t, strings.Contains(sources.String(), "func "+name[1]), "no %s, which the README names", name[1])
+	}
+}
+
+// shownBy has the concepts that are shown by the example of another.
+var shownBy = map[string]string{
+	".LimiterState": "Limiter_State", ".NewLimiter": "Limiter",
+}
+
+// Each exported function and type has an Example with checked output.
+func TestEveryConceptHasAnExample(t *testing.T) {
+	for _, dir := range []string{".", "aws", "services", "migrate", "otelretrip"} {
+		fset := token.NewFileSet()
+		var code, tests []*ast.File
+		files, err := filepath.Glob(filepath.Join(dir, "*.go"))
+		require.NoError(t, err)
+		for _, name := range files {
+			file, err := parser.ParseFile(fset, name, nil, parser.ParseComments)
+			require.NoError(t, err)
+			if strings.HasSuffix(name, "_test.go") {
+				tests = append(tests, file)
+			} else {
+				code = append(code, file)
+			}
+		}
+		shown := map[string]bool{}
+		for _, example := range doc.Examples(tests...) {
+			require.True(t, example.Output != "" || example.EmptyOutput, "%s: Example%s has no output to check", dir, example.Name)
+			name, _, _ := strings.Cut(example.Name, "_")
+			shown[name], shown[example.Name] = true, true
+		}
+		p, err := doc.NewFromFiles(fset, code, dir)
+		require.NoError(t, err)
+		names := []string{}
+		for _, f := range p.Funcs {
+			names = append(names, f.Name)
+		}
+		for _, typ := range p.Types {
+			names = append(names, typ.Name)
+			for _, f := range typ.Funcs {
+				names = append(names, f.Name)
+			}
+		}
+		for _, name := range names {
+			assert.True(t, shown[name] || shown[shownBy[dir+name]], "%s: %s has no Example", dir, name)
+		}
 	}
 }

@@ -14,8 +14,8 @@ import (
 // IdempotencyKeyTransport is an http.RoundTripper that gives each POST, PATCH or
 // other request that is not idempotent an Idempotency-Key before it hands it to
 // Base. Put it around a Transport, which then retries such requests with the same
-// key. The key is random (128 bits). A request that has a key, or another mark
-// that makes it repeatable, stays as it is.
+// key. The key is random (at least 128 bits). A request that has a key, or another
+// mark that makes it repeatable, stays as it is.
 //
 // The settings must not change after the first use. It is safe for concurrent use.
 type IdempotencyKeyTransport struct {

@@ -14,16 +14,17 @@ import (
 )
 
 // LogTo returns an observer (Transport.Observe) that logs to l: at level Debug
-// a first attempt that succeeds, at Info a retry and a success after one, at
-// Warn a request that is given up. A caller's own cancellation is no failure
-// and goes to Debug.
+// a first attempt that succeeds or is not worth a retry, such as a 404, at Info a
+// retry and a success after one, at Warn a request that is given up. A caller's own
+// cancellation is no failure and goes to Debug.
 //
 // Of the warnings of one host for one reason, one in 10 seconds (our choice:
 // often enough for an alert, seldom enough for a disk) is a warning, which tells
 // how many went before it unseen; the others go to Debug.
 //
-// A line names method and host, never user, path, query, headers or bodies,
-// and an error by its kind, not by its text. A nil l is slog.Default().
+// A line names method and host, never user, path, query, headers or bodies, and an
+// error by its kind, not by its text. A nil l is slog.Default() at the time of the
+// call. The observer is safe for concurrent use.
 func LogTo(l *slog.Logger) func(Event) {
 	if l == nil {
 		l = slog.Default()
@@ -68,8 +69,8 @@ type seen struct {
 }
 
 const (
-	warningsEvery = 10 * time.Second
-	maxWarnings   = 1024 // then all are forgotten: hosts can be made up
+	warningsEvery = 10 * time.Second // see LogTo
+	maxWarnings   = 1024             // our choice: as many as keys; then all are forgotten
 )
 
 // again reports whether the same warning was given already, or else how many

@@ -31,11 +31,12 @@ type KeyStats struct {
 	Key string
 	Stats
 	// Tokens is what the quota has, and Capacity what it has when it is full; -1
-	// if it does not say.
+	// if it is no MeteredQuota.
 	Tokens, Capacity int
 	// Limiter is the send-rate limiter's state, zero if there is none.
 	Limiter LimiterState
-	// Skew is how far the server's clock is ahead of ours, as far as known.
+	// Skew is how far the server's clock is ahead of ours, negative if it is behind,
+	// and 0 if not known.
 	Skew time.Duration
 }
 
@@ -78,7 +79,8 @@ func (t *Transport) sharedStats() (KeyStats, bool) {
 }
 
 // Vars returns the sums and, by key, what Keys has, in a form that encoding/json
-// can write: expvar.Publish("retrip", expvar.Func(t.Vars)).
+// can write: expvar.Publish("retrip", expvar.Func(t.Vars)). Like Stats and Keys, it
+// may be called at any time.
 func (t *Transport) Vars() any {
 	byKey := map[string]KeyStats{}
 	for k := range t.Keys() {

@@ -24,9 +24,10 @@ type Config struct {
 	// error.
 	MaxAttempts int
 
-	// Use2026 takes the parameters that AWS SDKs use since November 2026 for
-	// the modes standard and adaptive: Standard2026 and Adaptive2026. Legacy has no newer ones and stays as it is. No
-	// variable or file says this, since in them "standard" has meant both.
+	// Use2026 takes the parameters that AWS SDKs use since November 2026 for the
+	// modes standard and adaptive: Standard2026 and Adaptive2026. Legacy has no
+	// newer ones and stays as it is. No variable or file says this, since in them
+	// "standard" has meant both.
 	Use2026 bool
 
 	// Profile names the profile. Empty leaves it to AWS_PROFILE and

@@ -27,7 +27,8 @@ import (
 // MaxElapsedTime in v4, does not stop here: maxElapsed does instead. No retry
 // is planned for later than that after the first attempt ended; the duration of
 // that attempt, which may be long, does not count as it did. 0 or less is no
-// limit, here as there.
+// limit, here as there. Without a policy to make, BackOff returns nil, which is an
+// error as Strategy.Backoff; as ThrottleBackoff it means the same as Backoff.
 func BackOff[B interface {
 	NextBackOff() time.Duration
 	Reset()
@@ -47,8 +48,8 @@ type renewed[B interface {
 }
 
 const (
-	stop      = -1 // backoff.Stop
-	mostSteps = 1000
+	stop      = -1   // backoff.Stop
+	mostSteps = 1000 // our choice: a policy's NextBackOff is called that often for one wait
 )
 
 func (b renewed[B]) Delay(r retrip.Retry) (d time.Duration, ok bool) {

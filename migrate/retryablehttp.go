@@ -19,7 +19,9 @@ import (
 //		CheckRetry: retryablehttp.DefaultRetryPolicy, Backoff: retryablehttp.DefaultBackoff,
 //		RetryWaitMin: time.Second, RetryWaitMax: 30 * time.Second, RetryMax: 4,
 //	}
-//	client := &http.Client{Transport: &retrip.Transport{Strategy: policy.Strategy()}}
+//	client := &http.Client{Transport: &retrip.Transport{
+//		PerKey: func(string) *retrip.Strategy { return policy.Strategy() },
+//	}}
 //
 // Both functions must be set; retryablehttp's own, as above, are the defaults
 // of its NewClient.
@@ -37,12 +39,12 @@ type RetryableHTTP struct {
 }
 
 // Strategy returns a new strategy with the policy, which also decides about
-// methods (RetryNonIdempotent). It makes the calls and waits that the Client makes, but
-// for these differences: a wait that would outlive the context's deadline is not
-// begun, a body above Transport.ReplayBuffer that
-// can't be reopened is sent once, retries end when the quota is spent, and each
-// hop of a redirect has attempts of its own. The caller gets the last response
-// in place of the error "giving up".
+// methods (RetryNonIdempotent). It makes the calls and waits that the Client makes,
+// but for these differences: a wait that would outlive the context's deadline is
+// not begun, a body above Transport.ReplayBuffer that can't be reopened is sent
+// once, retries end when the quota is spent, and each hop of a redirect has
+// attempts of its own. The caller gets the last response in place of the error
+// "giving up".
 func (p RetryableHTTP) Strategy() *retrip.Strategy {
 	return strategy(min(p.RetryMax, math.MaxInt-1)+1,
 		CheckRetry(p.CheckRetry), RetryableBackoff(p.Backoff, p.RetryWaitMin, p.RetryWaitMax))
@@ -109,9 +111,10 @@ func clientError(a retrip.Attempt) error {
 // and highest as they are, the number of the attempt that failed from 0, and a
 // copy of its response or nil, whose body is empty unless it was read ahead (in a
 // 4xx or 5xx in JSON or XML, or for a policy that looked at it). What it returns
-// is waited, a negative wait is none. It usually reads Retry-After itself: leave Strategy.Hints empty, or
-// the longer of the two is waited. But only a wait that Strategy.Hints finds is
-// bounded by Strategy.MaxRetryAfter.
+// is waited; a negative wait is none. It usually reads Retry-After itself: leave
+// Strategy.Hints empty, or the longer of the two is waited. But only a wait that
+// Strategy.Hints finds is bounded by Strategy.MaxRetryAfter. Transport.Validate
+// reports negative bounds and a lowest above the highest, unless that is 0.
 func RetryableBackoff(backoff func(min, max time.Duration, attemptNum int, resp *http.Response) time.Duration,
 	lowest, highest time.Duration) retrip.Backoff {
 	if backoff == nil {

@@ -20,8 +20,8 @@ const (
 )
 
 // Metrics measures what retrip.Transports do: Transport.Observe is its Observe,
-// and Watch adds the gauges. It may serve several Transports. All methods are
-// safe for concurrent use.
+// and Watch adds the gauges. Make one with NewMetrics; the zero Metrics can't be
+// used. It may serve several Transports. All methods are safe for concurrent use.
 type Metrics struct {
 	meter   metric.Meter
 	servers *servers
@@ -37,7 +37,7 @@ type Metrics struct {
 }
 
 // NewMetrics returns Metrics for the MeterProvider of o. The package's comment
-// lists them.
+// lists them. Options that are not valid are an error.
 func NewMetrics(o Options) (*Metrics, error) {
 	o, err := o.withDefaults()
 	if err != nil {

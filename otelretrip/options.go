@@ -25,7 +25,7 @@ type Options struct {
 	// MaxServers bounds the servers that metrics tell apart, the first that come
 	// being told: further ones are the server.address "_OTHER". 0 means 100, our
 	// choice: what a dashboard can show, and below the SDK's own limit of 2000
-	// attribute sets. Spans always name their server.
+	// attribute sets. Less is an error. Spans always name their server.
 	MaxServers int
 
 	// AttemptsElsewhere says that the transport's Base instruments attempts,
@@ -34,8 +34,9 @@ type Options struct {
 	AttemptsElsewhere bool
 
 	// URLFull returns the attribute url.full of attempt spans, without what is
-	// secret; it is called for each attempt. nil leaves the attribute out, since
-	// nobody else knows which paths and queries are secret.
+	// secret; it is called for each attempt, from many goroutines at once. nil leaves
+	// the attribute out, since only the program knows which paths and queries are
+	// secret.
 	URLFull func(*url.URL) string
 }
 

@@ -114,7 +114,7 @@ type server struct {
 const (
 	allWords = 1000 // more than there are
 	// maxAttemptSets bounds the methods, statuses and kinds of errors of a server.
-	// Honest ones have a dozen, hostile ones could make up hundreds.
+	// Our choice: honest ones have a dozen, hostile ones could make up hundreds.
 	maxAttemptSets = 32
 )
 

@@ -14,9 +14,9 @@ import (
 )
 
 const (
-	// maxCode is longer than any error code, and keeps a hostile one cheap.
+	// maxCode is longer than any error code, and keeps a hostile one cheap. Our choice.
 	maxCode = 256
-	// maxDocument bounds a document in a header.
+	// maxDocument bounds a document in a header: as much as is read of a body.
 	maxDocument = 64 << 10
 )
 

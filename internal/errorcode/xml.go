@@ -2,7 +2,8 @@ package errorcode
 
 import "bytes"
 
-// maxDepth is deeper than any error document, most of which have two levels.
+// maxDepth is deeper than any error document, most of which have two levels. Our
+// choice.
 const maxDepth = 100
 
 // xmlPlace is where an element stands on the way to a code.

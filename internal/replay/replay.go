@@ -39,7 +39,8 @@ var (
 	ErrFileChanged = errors.New("the file that is the request body has changed since it was first sent")
 )
 
-// closeGrace is how long Finish waits for the source's Close, which may block.
+// closeGrace is how long Finish waits for the source's Close, which may block. Our
+// choice: a Close that needs only the processor is done by then.
 const closeGrace = 10 * time.Millisecond
 
 // A Body is the body of a request, for all of its attempts.

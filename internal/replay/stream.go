@@ -7,7 +7,8 @@ import (
 	"sync/atomic"
 )
 
-// maxChunk bounds one piece of what is kept, and one Read of the source.
+// maxChunk bounds one piece of what is kept, and one Read of the source. Our
+// choice: above the 32 KiB that io.Copy reads at once.
 const maxChunk = 64 << 10
 
 // errSourceQuit is how a source ends whose Read does not return.
