@@ -52,7 +52,6 @@ var (
 	client, httpClient *http.Client
 	transport, t       *retrip.Transport
 	s, strategy        *retrip.Strategy
-	policy             migrate.RetryableHTTP
 	trace              *retrip.Trace
 	url                string
 	n                  int
@@ -141,6 +140,7 @@ func (c *checker) check(s snippet) error {
 		"var _ = &retrip.Strategy{\n" + text + "\n}",
 		"var _ = otelretrip.Options{\n" + text + "\n}",
 		"var _ = http.Client{\n" + text + "\n}",
+		"var _ = others.Options{\n" + text + "\n}", // on the page for migration: see trusts
 	}
 	var problems []error
 	for _, form := range forms {
@@ -240,11 +240,11 @@ func (c *checker) undeclared(file *ast.File) string {
 	return text
 }
 
-var ownName = regexp.MustCompile(`^[a-z]\w*$`)
+var ownName = regexp.MustCompile(`^\w+$`) // without a package
 
 // trusts reports whether a message is about a name that we need not have. That is
-// a package of others, and on the page for migration the reader's own functions:
-// examples/migrate compiles each line of that page.
+// a package of others. On the page for migration it is also any function of the
+// reader or method of others: examples/migrate compiles each line of that page.
 func (c *checker) trusts(page, message string) bool {
 	name, ok := strings.CutPrefix(message, "undefined: ")
 	return ok && (slices.Contains(c.foreign, name) || page == "docs/migrate.md" && ownName.MatchString(name))

@@ -68,6 +68,7 @@ func snippets(t *testing.T) (all []snippet) {
 
 var (
 	inlineCode = regexp.MustCompile("`[^`]+`")
+	quoted     = regexp.MustCompile(`^> ?`)
 	listItem   = regexp.MustCompile(`^\s*([-*]|\d+\.) `)
 )
 
@@ -86,6 +87,7 @@ func fromMarkdown(file, text string) (found []snippet) {
 		}
 	}
 	for i, line := range strings.Split(text, "\n") {
+		line = quoted.ReplaceAllString(line, "")
 		language, fenced := strings.CutPrefix(strings.TrimSpace(line), "```")
 		code, indented := strings.CutPrefix(line, "    ")
 		switch {
