@@ -7,10 +7,12 @@
 //
 //   - A block of Go is type-checked: a file, declarations, statements, or fields of
 //     a Transport, a Strategy or Options. Variables such as client or s are declared
-//     for it; what the packages of others have is taken on trust.
+//     for it. The check trusts names from packages that it does not import.
 //   - Inline code that calls a function or makes a value is type-checked, too.
+//   - An exported name exists.
 //   - A command names packages, files and flags that exist, and patterns that match
 //     a test. The cheap commands are run.
 //   - PromQL and alerts go through promtool, where it is installed.
-//   - A link leads to a file, and to a heading in it.
+//   - A link leads to a file, and to a heading in it. A file or a test that a page
+//     names exists.
 package docscheck

@@ -23,6 +23,7 @@ require (
 	go.yaml.in/yaml/v3 v3.0.5 // indirect
 )
 
-replace github.com/retrip-go/retrip => ../..
-
-replace github.com/retrip-go/retrip/otelretrip => ../../otelretrip
+replace (
+	github.com/retrip-go/retrip => ../..
+	github.com/retrip-go/retrip/otelretrip => ../../otelretrip
+)

@@ -175,6 +175,7 @@ var (
 
 // kindOf guesses what a block without a language, or inline code, is.
 func kindOf(text string) string {
+	text = strings.TrimSpace(text)
 	switch first, _, _ := strings.Cut(strings.TrimPrefix(text, "$ "), "\n"); {
 	case shellWord.MatchString(first):
 		return "shell"
