@@ -207,6 +207,9 @@ func testDashboard(t *testing.T, series map[string]map[string]bool) {
 		require.Equal(t, p.Type != "row", len(p.Targets) > 0, p.Title)
 		for _, target := range p.Targets {
 			requireVariables(t, target.Expr)
+			if strings.Contains(target.Expr, "retrip_quota_tokens") || strings.Contains(target.Expr, "retrip_limiter_") {
+				require.Contains(t, target.Expr, `"all servers"`, "the gauges of a shared strategy have no server")
+			}
 			grouped := requireExported(t, series, target.Expr)
 			for _, l := range legend.FindAllStringSubmatch(target.LegendFormat, -1) {
 				require.Contains(t, grouped, l[1], p.Title)
