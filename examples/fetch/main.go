@@ -105,7 +105,7 @@ func (o options) client(stderr io.Writer, status *statusLine) *http.Client {
 			case o.verbose:
 				fmt.Fprintln(stderr, describe(e))
 			case !e.Final:
-				status.show(describe(e))
+				status.show(what(e))
 			}
 		},
 	}

@@ -38,8 +38,12 @@ func sent(trace *retrip.Trace) string {
 
 // describe is the line that -v prints for an attempt.
 func describe(e retrip.Event) string {
+	return fmt.Sprintf("fetch: %s: %s", target(e.Request.Method, e.Request.URL), what(e))
+}
+
+// what says what came of an attempt, in less than the width of a terminal.
+func what(e retrip.Event) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "fetch: %s: ", target(e.Request.Method, e.Request.URL))
 	if e.Sent.IsZero() {
 		fmt.Fprintf(&b, "after attempt %d: ", e.Attempt)
 	} else {

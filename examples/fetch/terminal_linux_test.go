@@ -51,7 +51,7 @@ func TestTerminal(t *testing.T) {
 	null, err := os.OpenFile(os.DevNull, os.O_WRONLY, 0)
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, null.Close()) }) // after the subtests
-	const failed = "fetch: GET <host>: attempt 1: 503 Service Unavailable, transient, again in <wait> (backoff)"
+	const failed = "\rattempt 1: 503 Service Unavailable, transient, again in <wait> (backoff)"
 	for _, test := range []struct {
 		name   string
 		stdout func(tty io.Writer) io.Writer
