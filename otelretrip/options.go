@@ -13,8 +13,6 @@ import (
 	"go.opentelemetry.io/otel/trace"
 )
 
-const scope = "github.com/retrip-go/retrip/otelretrip"
-
 // Options are what Wrap and NewMetrics need to know. The zero Options will do.
 type Options struct {
 	// MeterProvider, TracerProvider and Propagator; nil are the global ones.
@@ -60,11 +58,11 @@ func (o Options) withDefaults() (Options, error) {
 }
 
 func (o Options) meter() metric.Meter {
-	return o.MeterProvider.Meter(scope, metric.WithSchemaURL(semconv.SchemaURL))
+	return o.MeterProvider.Meter(scope, metric.WithInstrumentationVersion(version()), metric.WithSchemaURL(semconv.SchemaURL))
 }
 
 func (o Options) tracer() trace.Tracer {
-	return o.TracerProvider.Tracer(scope, trace.WithSchemaURL(semconv.SchemaURL))
+	return o.TracerProvider.Tracer(scope, trace.WithInstrumentationVersion(version()), trace.WithSchemaURL(semconv.SchemaURL))
 }
 
 const other = "_OTHER" // the semantic conventions' word for what is not told apart
