@@ -138,19 +138,19 @@ func run(w io.Writer) error {
 		with  *client
 		text  string
 	}{
-		{"Unary call, unavailable: perhaps it had its effect", unavailable,
+		{"Unary call, unavailable: it may have been processed", unavailable,
 			unary, ctx, sayClient, "hello"},
-		{"Unary call, resource_exhausted: it had none", exhausted,
+		{"Unary call, resource_exhausted: it was not processed", exhausted,
 			unary, ctx, sayClient, "hello"},
-		{"Unary call that may be repeated, we say", unavailable,
+		{"Unary call that the caller declares idempotent", unavailable,
 			unary, retrip.WithIdempotent(ctx), sayClient, "hello"},
-		{"Unary call that may be repeated, says its schema", unavailable,
+		{"Unary call that its schema declares idempotent", unavailable,
 			unary, ctx, newClient(server.URL, say, transport, idempotent), "hello"},
 		{"Unary call without side effects, as a GET", unavailable,
 			unary, ctx, newClient(server.URL, look, transport, pure, connect.WithHTTPGet()), "hello"},
-		{"Stream that does not begin", unavailable,
+		{"Stream that fails before its headers", unavailable,
 			stream, ctx, newClient(server.URL, spell, transport, pure), "abc"},
-		{"Stream that ends with an error, which is not for retrip", nil,
+		{"Stream that ends with an error: retrip leaves that to the caller", nil,
 			stream, ctx, newClient(server.URL, spell, transport, pure), "ab?"},
 	}
 	for _, call := range calls {

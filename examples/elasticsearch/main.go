@@ -111,30 +111,30 @@ var scenes = []scene{{
 	call:   index("1", "coffee"),
 }, {
 	// retrip keeps what it reads of a body that can't be reopened.
-	title:  "Index from a stream: the connection breaks when all is sent",
+	title:  "Index from a stream: the connection breaks after everything is sent",
 	faults: []faultlayer.Fault{faultlayer.HangUp},
 	call:   indexStream("2", "tea"),
 }, {
-	title:  "Bulk, a POST: the cluster rejects it, so that it did nothing",
+	title:  "Bulk, a POST: the cluster rejects it unprocessed",
 	faults: []faultlayer.Fault{rejected, rejected},
 	call:   bulk("water", "milk"),
 }, {
-	title:  "Bulk: the proxy lost it, perhaps when it was done",
+	title:  "Bulk: the proxy fails, perhaps after the cluster processed it",
 	faults: []faultlayer.Fault{noNode},
 	call:   bulk("water", "milk"),
 }, {
-	title:      "Bulk, declared idempotent since each action has its id",
+	title:      "Bulk, declared idempotent because each action has an id",
 	faults:     []faultlayer.Fault{noNode},
 	idempotent: true,
 	call:       bulk("water", "milk"),
 }, {
-	title:      "Search, a POST that may be repeated: rejected, then lost",
+	title:      "Search, a POST declared idempotent: first rejected, then lost by the proxy",
 	faults:     []faultlayer.Fault{rejected, noNode},
 	idempotent: true,
 	call:       search,
 }, {
 	// retrip sees one attempt, the cluster two.
-	title:  "Get: a kept connection breaks, and net/http itself repeats the GET",
+	title:  "Get: a reused connection breaks, and net/http itself resends the GET",
 	faults: []faultlayer.Fault{faultlayer.HangUp},
 	call:   get("1"),
 }}

@@ -126,7 +126,7 @@ var object = faultlayer.Noise(4 << 20)
 var chunks = object[:5*chunk/2]
 
 var scenes = []scene{{
-	title:  "Writer, all at once: the server is busy, and says for how long",
+	title:  "Writer, all at once: the server is busy and says for how long",
 	faults: []faultlayer.Fault{busy("Retry-After", "0.02"), busy()},
 	call:   write(object, atOnce),
 }, {
@@ -134,7 +134,7 @@ var scenes = []scene{{
 	faults: []faultlayer.Fault{faultlayer.Early(http.StatusServiceUnavailable)},
 	call:   write(object, atOnce),
 }, {
-	title:  "Writer, resumable in three chunks: the connection breaks when the second is sent",
+	title:  "Writer, resumable in three chunks: the connection breaks after the second is sent",
 	match:  func(r *http.Request) bool { return strings.HasPrefix(r.Header.Get("Content-Range"), "bytes 262144-") },
 	faults: []faultlayer.Fault{faultlayer.HangUp},
 	call:   write(chunks, chunk),
@@ -144,11 +144,11 @@ var scenes = []scene{{
 	call:   read(chunks),
 }, {
 	// retrip sees one attempt, the server two.
-	title:  "Reader: a kept connection breaks, and net/http itself repeats the GET",
+	title:  "Reader: a reused connection breaks, and net/http itself resends the GET",
 	faults: []faultlayer.Fault{faultlayer.HangUp},
 	call:   read(chunks),
 }, {
-	title:  "Reader: the object breaks off, and the client asks for the rest of a busy server",
+	title:  "Reader: the object breaks off; the client asks for the rest, and the server is busy",
 	faults: []faultlayer.Fault{half(chunks), busy()},
 	call:   read(chunks),
 }}

@@ -120,7 +120,7 @@ var scenes = []scene{{
 	faults: []faultlayer.Fault{faultlayer.Early(http.StatusServiceUnavailable)},
 	call:   putFile(object),
 }, {
-	title:  "FPutObject in two parts: the connection breaks when the first is sent",
+	title:  "FPutObject in two parts: the connection breaks after the first is sent",
 	match:  func(r *http.Request) bool { return r.URL.Query().Get("partNumber") == "1" },
 	faults: []faultlayer.Fault{faultlayer.HangUp},
 	call:   putFile(twoParts),
@@ -130,7 +130,7 @@ var scenes = []scene{{
 	call:   get(twoParts),
 }, {
 	// retrip sees one attempt, the server two.
-	title:  "GetObject: a kept connection breaks, and net/http itself repeats the GET",
+	title:  "GetObject: a reused connection breaks, and net/http itself resends the GET",
 	faults: []faultlayer.Fault{faultlayer.HangUp},
 	call:   get(twoParts),
 }}

@@ -131,7 +131,7 @@ var troubles = []struct {
 		[]faultlayer.Fault{failure}, []faultlayer.Fault{failure}},
 	{"POST: the token request fails once", http.MethodPost,
 		[]faultlayer.Fault{failure}, nil},
-	{"GET: no token is to be had", http.MethodGet,
+	{"GET: every token request fails", http.MethodGet,
 		slices.Repeat([]faultlayer.Fault{failure}, 10), nil},
 }
 

@@ -76,10 +76,10 @@ func run(w io.Writer) error {
 		title string
 		fault faultlayer.Fault
 	}{
-		{"among too many: the server says when to come back", answer(429, "Retry-After-Ms", "30")},
+		{"over the rate limit: the server says when to retry", answer(429, "Retry-After-Ms", "30")},
 		{"while the server is overloaded", answer(503)},
-		{"that the server could not take, but says to try again", answer(400, "X-Should-Retry", "true")},
-		{"that failed, and the server says not to try again", answer(500, "X-Should-Retry", "false")},
+		{"answered with 400: the server says to retry", answer(400, "X-Should-Retry", "true")},
+		{"answered with 500: the server says not to retry", answer(500, "X-Should-Retry", "false")},
 	}
 	for _, t := range trouble {
 		fmt.Fprintf(w, "Question %s:\n", t.title)

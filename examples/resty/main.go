@@ -65,15 +65,15 @@ func run(w io.Writer) error {
 		path   string
 		faults []faultlayer.Fault
 	}{
-		{"POST that was throttled, so not processed",
+		{"POST that was throttled, and so not processed",
 			client.R().SetBody(note{"milk"}).Post, "/notes", []faultlayer.Fault{throttled}},
-		{"GET of an overloaded server",
+		{"GET from an overloaded server",
 			client.R().Get, "/notes/1", []faultlayer.Fault{overloaded, overloaded}},
-		{"POST that failed, perhaps after it had its effect: not sent twice",
+		{"POST that may have been processed: not sent again",
 			client.R().SetBody(note{"eggs"}).Post, "/notes", []faultlayer.Fault{overloaded}},
-		{"POST that may be sent twice, we say",
+		{"POST that the caller declares idempotent",
 			client.R().SetContext(retrip.WithIdempotent(ctx)).SetBody(note{"eggs"}).Post, "/notes", []faultlayer.Fault{overloaded}},
-		{"GET whose connection, used before, breaks: net/http itself sends it again, below retrip",
+		{"GET whose reused connection breaks: net/http itself resends it, below retrip",
 			client.R().Get, "/notes/2", []faultlayer.Fault{faultlayer.Reset}},
 	}
 	for _, call := range calls {

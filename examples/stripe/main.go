@@ -68,10 +68,10 @@ func run(w io.Writer) error {
 		fault faultlayer.Fault
 	}{
 		{"while the server is overloaded", answer(503, "api_error", "")},
-		{"among too many", answer(429, "invalid_request_error", "")},
-		{"while another request holds the lock; Stripe says to try again", answer(409, "invalid_request_error", "true")},
-		{"that failed for good; Stripe says not to try again", answer(500, "api_error", "false")},
-		{"whose answer is lost; since it has a key, net/http itself sends it again, below retrip", server.loseAnswer},
+		{"over the rate limit", answer(429, "invalid_request_error", "")},
+		{"while another request holds the lock: Stripe says to retry", answer(409, "invalid_request_error", "true")},
+		{"that failed for good: Stripe says not to retry", answer(500, "api_error", "false")},
+		{"whose answer is lost: it has a key, so net/http itself resends it, below retrip", server.loseAnswer},
 	}
 	for i, t := range trouble {
 		fmt.Fprintf(w, "Payment %s:\n", t.title)
