@@ -82,7 +82,7 @@ func run(w io.Writer) error {
 	defer client.CloseIdleConnections()
 
 	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(table, "key\tanswers\tthe end\twaited for the limiter")
+	fmt.Fprintln(table, "key\tanswers\toutcome\twaited for the limiter")
 	once := retrip.WithMaxAttempts(context.Background(), 1)
 	for _, r := range []struct {
 		ctx context.Context
