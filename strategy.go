@@ -20,7 +20,7 @@ import (
 //
 // Take one from a mode (Standard, Legacy, Adaptive, …), change what you want
 // to change, and don't change it once a request has used it. A Strategy may
-// serve many requests, Transports and goroutines at once; who shares it shares
+// serve many requests, Transports and goroutines at once; all of them then share
 // its quota. Print it to see every setting.
 type Strategy struct {
 	// MaxAttempts is how often a request is sent at most, the first time
@@ -36,13 +36,13 @@ type Strategy struct {
 
 	// MaxRetryAfter is the longest wait a server may ask for, and the most all the
 	// waits it asks for may add up to in one request. A longer one ends the
-	// request, which then returns the response at once: who calls again too
-	// early makes it worse. 0 accepts no wait above our own backoff.
+	// request, which then returns the response at once: retrying early adds
+	// load. 0 accepts no wait above our own backoff.
 	// The modes say 60 s: our choice, the cap of Azure's azcore.
 	MaxRetryAfter time.Duration
 
-	// MaxLimiterWait is how long an attempt may wait for the Limiter; who would
-	// wait longer fails at once. 0 leaves it to the context's deadline, as the
+	// MaxLimiterWait is how long an attempt may wait for the Limiter; one that would
+	// wait longer is not sent. 0 leaves it to the context's deadline, as the
 	// AWS SDKs do.
 	MaxLimiterWait time.Duration
 
@@ -137,18 +137,18 @@ func describe(part any) string {
 	return fmt.Sprintf("%T", part)
 }
 
-// A policy is a strategy that was looked at before its first use.
+// A policy is a validated strategy, ready for use.
 type policy struct {
 	*Strategy
 	err     error    // why it can't be used, or nil
 	limiter *Limiter // unless each request has one of its own
 	// The classifiers that may have an opinion on a response below status 400:
-	// usually none, so that a success costs no questions.
+	// usually none, so that a success skips classification.
 	onSuccess []Classifier
 	waits     []headerReader
 }
 
-// newPolicy looks at a strategy, which is called name in errors.
+// newPolicy validates a strategy, which errors call name.
 func newPolicy(s *Strategy, name string) policy {
 	p := policy{Strategy: s, err: s.check(name)}
 	if p.err != nil {
@@ -217,7 +217,7 @@ func (p *policy) listed(code string) string {
 	return ""
 }
 
-// delay is how long to wait before a retry on our own account.
+// delay is the backoff before a retry.
 func (s *Strategy) delay(r Retry) (time.Duration, bool) {
 	if s.Rand != nil {
 		r.Rand = s.Rand()

@@ -12,8 +12,7 @@ import (
 // comments after a value only behind a blank, quoted profile names, an error
 // that names the line, lines that must not be ignored. A library would have to
 // be configured into that or corrected afterwards, and would be a dependency
-// of everyone who uses this module; what is needed here is two settings of one
-// section.
+// of all users of this module. Only two settings of one section are needed here.
 
 // parse reads the settings about retries of all profiles of a file. profileOf
 // tells which profile a section header is about.

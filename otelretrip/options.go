@@ -35,7 +35,7 @@ type Options struct {
 
 	// URLFull returns the attribute url.full of attempt spans, without what is
 	// secret; it is called for each attempt. nil leaves the attribute out, since
-	// nobody else knows which paths and queries are secret.
+	// only you know which paths and queries are secret.
 	URLFull func(*url.URL) string
 }
 
