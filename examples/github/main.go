@@ -4,17 +4,17 @@
 //	go run .
 //
 // Plug retrip in with github.WithTransport and the strategy services.GitHub,
-// which knows both of GitHub's limits. go-github repeats nothing by itself, so
-// there is nothing to switch off; leave alone the context key
-// SleepUntilPrimaryRateLimitResetWhenRateLimited, with which it waits and calls
-// again on top of us, and repeats a POST without its body.
+// which knows both of GitHub's limits. go-github retries nothing by itself, so
+// there is nothing to switch off. Don't use the context key
+// SleepUntilPrimaryRateLimitResetWhenRateLimited: with it, go-github waits and calls
+// again above retrip, and resends a POST without its body.
 //
-// But it remembers: once an answer, be it a success, says that no calls remain,
-// it refuses further ones with a RateLimitError and sends nothing until the
-// limit is reset. Where that may be an hour away, keep it so: GitHub asks not
-// to be called in vain. A call that should rather wait its turn, as long as
-// Strategy.MaxRetryAfter allows, passes by with the context key BypassRateLimitCheck.
-// What retrip itself waited out, go-github never sees.
+// go-github remembers the limit. Once a response, even a success, says that no calls
+// remain, it refuses further ones with a RateLimitError and sends nothing until the
+// limit is reset. Keep that if the reset may be an hour away: GitHub asks clients not
+// to call in vain. For a call that should wait instead, as long as
+// Strategy.MaxRetryAfter allows, use the context key BypassRateLimitCheck. go-github
+// never sees the refusals that retrip itself waited out.
 package main
 
 import (

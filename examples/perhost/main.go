@@ -1,7 +1,7 @@
-// Perhost treats each host as it deserves: PerKey gives hosts different
-// strategies, and Key gives each table of a database its own, since the
-// adaptive mode's limiter assumes that whatever it slows down is one resource.
-// It prints what every request met. It needs no network but loopback.
+// Perhost gives hosts different strategies with PerKey, and gives each table of a
+// database a state of its own with Key, because the adaptive mode's limiter assumes that
+// all requests of a strategy share one limit. It prints what became of every request.
+// It needs no network but loopback.
 //
 //	go run ./examples/perhost
 package main

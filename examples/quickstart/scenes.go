@@ -50,8 +50,8 @@ var scenes = []scene{{
 	body:   "order one coffee",
 	script: []http.HandlerFunc{retryAfter("0"), echo},
 }, {
-	// The second call finds a quota that the first one's retries have emptied:
-	// it adds no load to a server that is down.
+	// The first call's retries have emptied the quota, so the second call adds no
+	// load to a server that is down.
 	title:  "from a server that is down",
 	method: http.MethodGet,
 	calls:  2,
@@ -87,9 +87,9 @@ func throttlingException(w http.ResponseWriter, r *http.Request) {
 	answer(http.StatusBadRequest, `{"__type":"ThrottlingException"}`)(w, r)
 }
 
-// echo proves that the request's body has arrived.
+// echo shows in the output whether the request's body has arrived.
 func echo(w http.ResponseWriter, r *http.Request) {
-	_, _ = io.Copy(w, r.Body) // what is missing will be missed
+	_, _ = io.Copy(w, r.Body) // the output shows what is missing
 }
 
 // reset breaks the connection as a crashing server would: with a lingering
@@ -103,7 +103,7 @@ func reset(w http.ResponseWriter, _ *http.Request) {
 	_ = conn.Close()
 }
 
-// hang answers too late, or notices first that nobody waits any more.
+// hang answers too late, unless the client goes away first.
 func hang(_ http.ResponseWriter, r *http.Request) {
 	select {
 	case <-r.Context().Done():

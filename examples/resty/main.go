@@ -3,15 +3,15 @@
 //
 //	go run .
 //
-// Plug retrip in with SetTransport. resty's own retries are off unless you ask
-// for them; SetRetryCount(0) says so aloud. Left on, they multiply, and they
-// repeat a POST after any error, also where retrip had refused to for fear of
-// doing it twice.
+// Plug retrip in with SetTransport. resty's own retries are off by default;
+// SetRetryCount(0) makes that explicit. If they are on, they multiply with ours, and
+// they resend a POST after any error, even where retrip refused because the first may
+// have been processed.
 //
-// What resty would set on an *http.Transport (SetProxy, SetTLSClientConfig,
-// certificates) is now to be set on retrip's Base. resty itself reads a body
-// that is an io.Reader into memory before it sends it, so that any body can be
-// sent again, and a very large one had better go round resty.
+// Settings that resty would make on an *http.Transport (SetProxy, SetTLSClientConfig,
+// certificates) now belong on retrip's Base. resty reads a body that is an io.Reader
+// into memory before it sends it, so retrip can resend any body. Send a very large
+// body without resty.
 package main
 
 import (

@@ -1,6 +1,6 @@
-// Stacked shows what becomes of one call when two layers retry it: an SDK with
-// retries of its own, and retrip under it. Attempts multiply where neither layer
-// knows of the other, and add where they do. One layer is best.
+// Stacked shows how often the server is called when two layers retry: an SDK with
+// retries of its own, and retrip under it. Attempts multiply if neither layer knows of
+// the other, and add up if one does. One layer is best.
 //
 //	go run ./examples/stacked
 package main

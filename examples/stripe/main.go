@@ -3,14 +3,14 @@
 //
 //	go run .
 //
-// Plug retrip in with BackendConfig.HTTPClient and the strategy services.Stripe,
-// and switch stripe-go's own retries off with MaxNetworkRetries: 0; they are on
-// by default, two of them, and would multiply.
+// Plug retrip in with BackendConfig.HTTPClient and the strategy services.Stripe, and
+// switch stripe-go's own two retries off with MaxNetworkRetries: 0. If they stay on,
+// they multiply with ours.
 //
-// stripe-go gives each POST an Idempotency-Key of its own accord. It is the
-// same in all attempts, Stripe acts on it once, and both retrip and net/http
-// take it for leave to send a POST again. And Stripe knows best whether that
-// helps: its header Stripe-Should-Retry comes before the status.
+// stripe-go gives each POST an Idempotency-Key, the same in all attempts, and Stripe
+// processes it once. Because of the key, both retrip and net/http may send the POST
+// again. Stripe also says whether that helps: its header Stripe-Should-Retry overrules
+// the status.
 package main
 
 import (
