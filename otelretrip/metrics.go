@@ -131,8 +131,8 @@ func outcome(e retrip.Event) string {
 	}
 }
 
-// waitFrom is the source of the wait. The name that a HintReader gives is left out,
-// because a user's own reader may give any.
+// waitFrom is whose wish the wait is. A wait reader's own name for it is left
+// out: nobody knows what a user's one takes it from.
 func waitFrom(e retrip.Event) string {
 	switch e.WaitFrom {
 	case "", "backoff", "limiter":

@@ -1,15 +1,16 @@
-// Azure stores blobs and fetches them with azblob over retrip. The server is busy,
-// answers early, hangs up and breaks off. It needs no network but loopback.
+// Azure stores blobs and fetches them with azblob over retrip, at a server that
+// is busy, answers early, hangs up and breaks off. It needs no network but
+// loopback.
 //
 //	go run .
 //
-// Switch azcore's own retries off: with them, one call could make 4 × 3 requests, and
-// they have no quota. The body that azcore hands down gets a GetBody that is safe;
-// see body.go.
+// Two things make the two fit together. azcore's own retries are off: left on,
+// they would make up to 4 × 3 requests of one call, and they know no quota. And
+// the body that azcore hands down gets a GetBody that is safe; see body.go.
 //
-// azblob cuts large uploads into blocks and, with NewRetryReader, asks for the rest of
-// a download that broke off. Each block and each rest is a request of its own, which
-// retrip retries if necessary.
+// What azblob does above its requests stays its own: it cuts large uploads into
+// blocks and, with NewRetryReader, asks for the rest of a download that broke
+// off. Each of these is a request, which retrip sends again if need be.
 package main
 
 import (
