@@ -161,7 +161,7 @@ func (l *Limiter) begin(now time.Time) {
 func (l *Limiter) beginNow() { l.begin(time.Now()) }
 
 // clock is the time since start, which the methods below take for now. It
-// costs half of what time.Now does, which also reads the date.
+// costs half of what time.Now does, because it leaves out the date.
 func (l *Limiter) clock() time.Duration {
 	l.begun.Do(l.beginNow)
 	return time.Since(l.start)
@@ -238,8 +238,8 @@ func (l *Limiter) queued(retry bool) time.Duration {
 
 // update is told how each attempt ended: with a throttling answer or not.
 //
-// Before the first throttle, no attempt waits for the rate: one update in each half
-// second keeps it, and what the others change is made up for when it counts.
+// Before the first throttle, no attempt waits for the rate. So one update in each
+// half second computes it, and the others are only counted, to be added later.
 func (l *Limiter) update(now time.Duration, throttled bool) {
 	if !throttled && !l.enabled.Load() && l.settled.Load() == int64(now)/halfSeconds+1 {
 		l.more.Add(1)

@@ -83,7 +83,7 @@ func onHeader(name, text string, holds func(value string) bool) Condition {
 		return len(values) > 0 && holds(values[0])
 	})
 	if name == "" {
-		c.err = errors.New("has no header name")
+		c.err = errors.New("has no header name: name the header to look at")
 	}
 	return c
 }
@@ -133,7 +133,7 @@ func onField(path, text string, holds func(text string) bool) Condition {
 		return json.Unmarshal(field(a.Body, path), &text) == nil && text != nil && holds(*text)
 	})
 	if path == "" {
-		c.err = errors.New("has no path")
+		c.err = errors.New("has no path: name the field to look at, such as error.code")
 	}
 	return c
 }

@@ -177,7 +177,7 @@ func (e *AttemptTimeoutError) Temporary() bool { return true }
 type limiterError struct{ asked, waited time.Duration }
 
 func (e *limiterError) Error() string {
-	return fmt.Sprintf("the send-rate limiter asked for %v after a wait of %v", e.asked, e.waited)
+	return fmt.Sprintf("the send-rate limiter requires a wait of %v, after %v in its queue", e.asked, e.waited)
 }
 
 // baseError tells of a base that broke the RoundTripper contract, so that

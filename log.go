@@ -102,7 +102,7 @@ func logLine(e Event) (slog.Level, string) {
 	case e.Reason != 0 && (e.Reason != NotRetryable || e.Attempt != 1):
 		return slog.LevelWarn, "giving up on HTTP request"
 	case e.Reason != 0:
-		return slog.LevelDebug, "HTTP request failed for good"
+		return slog.LevelDebug, "HTTP request failed permanently"
 	case e.Attempt > 1:
 		return slog.LevelInfo, "HTTP request succeeded after retries"
 	default:

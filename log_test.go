@@ -37,7 +37,7 @@ func TestLogLevels(t *testing.T) {
 			`level=WARN msg="giving up on HTTP request" method=GET host=example.com attempt=2 class=transient status=503 reason="wait over cap" wait=1m30s wait_from=Retry-After elapsed=100ms`,
 		}},
 		{"no failure of ours", []step{status(404)}, []string{
-			`level=DEBUG msg="HTTP request failed for good" method=GET host=example.com attempt=1 class=permanent status=404 reason="not retryable"`,
+			`level=DEBUG msg="HTTP request failed permanently" method=GET host=example.com attempt=1 class=permanent status=404 reason="not retryable"`,
 		}},
 	}
 	for _, tt := range tests {

@@ -175,7 +175,7 @@ func (path HintField) String() string { return string(path) + " in the body (sec
 
 func (path HintField) check() error {
 	if path == "" {
-		return errors.New("has no path")
+		return errors.New("has no path: name the field to read, such as retry_after")
 	}
 	return nil
 }
@@ -230,11 +230,11 @@ func (w HintHeader) String() string {
 func (w HintHeader) check() error {
 	switch {
 	case w.Name == "":
-		return fmt.Errorf("has no header name")
+		return errors.New("has no header name: name the header to read")
 	case w.MaxExcess < 0:
 		return fmt.Errorf("has a MaxExcess of %v, which is negative: use 0 for no bound", w.MaxExcess)
 	case int(w.Format) >= len(waitFormatNames):
-		return fmt.Errorf("has the format %v, which does not exist", w.Format)
+		return fmt.Errorf("has the format %v, which does not exist: use one of SecondsOrDate to EpochSeconds", w.Format)
 	}
 	return nil
 }

@@ -21,7 +21,7 @@ import (
 // Take one from a mode (Standard, Legacy, Adaptive, …), change what you want to
 // change, and don't change it once a request has used it. The zero Strategy is not
 // valid: it has no attempts and no Backoff. A Strategy may serve many requests,
-// Transports and goroutines at once; sharing it shares its quota. Print it to see
+// Transports and goroutines at once; all of them then share its quota. Print it to see
 // every setting. A setting outside its range is an error of Transport.Validate and
 // of every request.
 type Strategy struct {
@@ -140,18 +140,18 @@ func describe(part any) string {
 	return fmt.Sprintf("%T", part)
 }
 
-// A policy is a strategy that was looked at before its first use.
+// A policy is a validated strategy, ready for use.
 type policy struct {
 	*Strategy
 	err     error    // why it can't be used, or nil
 	limiter *Limiter // unless each request has one of its own
 	// The classifiers that may have an opinion on a response below status 400:
-	// usually none, so that a success costs no questions.
+	// usually none, so that a success skips classification.
 	onSuccess []Classifier
 	waits     []headerReader
 }
 
-// newPolicy looks at a strategy, which is called name in errors.
+// newPolicy validates a strategy, which errors call name.
 func newPolicy(s *Strategy, name string) policy {
 	p := policy{Strategy: s, err: s.check(name)}
 	if p.err != nil {
@@ -220,7 +220,7 @@ func (p *policy) listed(code string) string {
 	return ""
 }
 
-// delay is how long to wait before a retry on our own account.
+// delay is the backoff before a retry.
 func (s *Strategy) delay(r Retry) (time.Duration, bool) {
 	if s.Rand != nil {
 		r.Rand = s.Rand()

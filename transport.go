@@ -324,7 +324,7 @@ func closeIdle(base http.RoundTripper) {
 
 // errNotRead stays if code of the user's ends the goroutine that reads the
 // settings (runtime.Goexit): they are read only once.
-var errNotRead = errors.New("retrip: the Transport's settings were not read to their end: a Validate method of a part ended its goroutine")
+var errNotRead = errors.New("retrip: the Transport's settings could not be checked: a Validate method ended its goroutine (runtime.Goexit)")
 
 // setUp reads the settings, once.
 func (t *Transport) setUp() { t.once.Do(t.readSettings) }

@@ -564,7 +564,7 @@ func TestValidate(t *testing.T) {
 		{spoiled(func(s *Strategy) { s.ThrottleBackoff = Constant{Wait: -1} }), "retrip: Transport.Strategy.ThrottleBackoff waits -1ns, which is negative: use 0 or more"},
 		{spoiled(func(s *Strategy) { s.Classifiers[0] = nil }), "retrip: Transport.Strategy.Classifiers[0] is nil: set it, or take a strategy from Standard() or another mode"},
 		{spoiled(func(s *Strategy) { s.Classifiers[0] = On(77, StatusIs(400)) }), "retrip: Transport.Strategy.Classifiers[0] has the class retrip.Class(77), which does not exist: use one of Success to Permanent"},
-		{spoiled(func(s *Strategy) { s.Hints[0] = HintHeader{} }), "retrip: Transport.Strategy.Hints[0] has no header name"},
+		{spoiled(func(s *Strategy) { s.Hints[0] = HintHeader{} }), "retrip: Transport.Strategy.Hints[0] has no header name: name the header to read"},
 	}
 	for _, tt := range tests {
 		require.EqualError(t, tt.transport.Validate(), tt.want)

@@ -184,7 +184,7 @@ func TestSettingsNotReadToTheirEnd(t *testing.T) {
 	}()
 	<-done
 	_, err := get(t.Context(), transport)
-	require.ErrorContains(t, err, "not read to their end")
+	require.ErrorContains(t, err, "could not be checked")
 }
 
 // A Base that Validate finds fault with is not used by other methods either.

@@ -21,6 +21,13 @@ check_module() (
   run go test -race -shuffle=on ./...
 )
 
+# check_picture fails if the README's picture is not what the quickstart prints.
+check_picture() {
+  say "docs/quickstart.svg is up to date"
+  go run ./internal/picture | diff docs/quickstart.svg - ||
+    { printf 'make it anew: go run ./internal/picture > docs/quickstart.svg\n'; exit 1; }
+}
+
 # check_example runs the program of a module and looks for a line in what it
 # prints: check_example DIRECTORY PATTERN
 check_example() (

@@ -70,7 +70,7 @@ func ExampleConfig_Load_error() {
 	_, err := c.Load()
 	fmt.Println(err)
 	// Output:
-	// aws: AWS_MAX_ATTEMPTS: "-1" is no number of attempts; allowed is a whole number, 1 or more
+	// aws: AWS_MAX_ATTEMPTS: "-1" is not a number of attempts: use a whole number, 1 or more
 }
 
 // AWS's hosts as its SDKs treat them, each with a quota of its own.

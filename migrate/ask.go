@@ -10,8 +10,8 @@ import (
 	"github.com/retrip-go/retrip"
 )
 
-// ask puts an attempt to a policy, which returns a class. If it read a body that
-// had not been read ahead, it is asked again once the body has come.
+// ask puts an attempt to a policy, which returns a class. If it read a body
+// that was not read ahead yet, it is asked again when that is done.
 func ask(a retrip.Attempt, policy func(*http.Response) retrip.Class) retrip.Class {
 	resp, body := shown(a)
 	class := policy(resp)

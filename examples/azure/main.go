@@ -103,7 +103,7 @@ type scene struct {
 var blob = faultlayer.Noise(4 << 20)
 
 var scenes = []scene{{
-	title:  "UploadBuffer: the server is busy, and says for how long",
+	title:  "UploadBuffer: the server is busy and says for how long",
 	faults: []faultlayer.Fault{busy("Retry-After-Ms", "20"), busy("X-Ms-Retry-After-Ms", "30")},
 	call:   uploadBuffer(blob),
 }, {
@@ -111,16 +111,16 @@ var scenes = []scene{{
 	faults: []faultlayer.Fault{faultlayer.Early(http.StatusServiceUnavailable)},
 	call:   uploadFile(blob),
 }, {
-	title:  "UploadFile: the connection breaks when all is sent",
+	title:  "UploadFile: the connection breaks after everything is sent",
 	faults: []faultlayer.Fault{faultlayer.HangUp},
 	call:   uploadFile(blob),
 }, {
 	// retrip sees one attempt, the server two.
-	title:  "DownloadStream: a kept connection breaks, and net/http itself repeats the GET",
+	title:  "DownloadStream: a reused connection breaks, and net/http itself resends the GET",
 	faults: []faultlayer.Fault{faultlayer.HangUp},
 	call:   download(blob),
 }, {
-	title:  "DownloadStream: the blob breaks off, and azblob asks for the rest of a busy server",
+	title:  "DownloadStream: the blob breaks off; azblob asks for the rest, and the server is busy",
 	faults: []faultlayer.Fault{half(blob), busy()},
 	call:   download(blob),
 }}

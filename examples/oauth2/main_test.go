@@ -24,16 +24,16 @@ const want = `
 oauth2                                outcome   token requests  requests  trouble
 above                                 200 OK    2               2         GET: the token request fails once, and so does the GET
 above                                 200 OK    2               1         POST: the token request fails once
-above                                 no token  3               0         GET: no token is to be had
+above                                 no token  3               0         GET: every token request fails
 below                                 200 OK    2               2         GET: the token request fails once, and so does the GET
 below                                 no token  1               0         POST: the token request fails once
-below                                 no token  3               0         GET: no token is to be had
+below                                 no token  3               0         GET: every token request fails
 below, tokens through another retrip  200 OK    2               2         GET: the token request fails once, and so does the GET
 below, tokens through another retrip  200 OK    2               1         POST: the token request fails once
-below, tokens through another retrip  no token  9               0         GET: no token is to be had
+below, tokens through another retrip  no token  9               0         GET: every token request fails
 in Prepare                            200 OK    2               2         GET: the token request fails once, and so does the GET
 in Prepare                            200 OK    2               1         POST: the token request fails once
-in Prepare                            no token  3               0         GET: no token is to be had
+in Prepare                            no token  3               0         GET: every token request fails
 `
 
 func TestRun(t *testing.T) {

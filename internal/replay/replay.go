@@ -31,11 +31,11 @@ import (
 
 // Why a body can't be read, or not again.
 var (
-	ErrOver        = errors.New("retrip: read of a request body whose attempt is over")
-	ErrTooLong     = errors.New("the request body is longer than Transport.ReplayBuffer, and Request.GetBody is not set")
+	ErrOver        = errors.New("retrip: this request body belongs to an attempt that has ended")
+	ErrTooLong     = errors.New("the request body is longer than Transport.ReplayBuffer: raise it, or set Request.GetBody")
 	ErrFailed      = errors.New("the request body failed while it was read")
-	ErrBlocked     = errors.New("the request body is still waiting for its source")
-	errNoGetBody   = errors.New("Request.GetBody is not set any more")
+	ErrBlocked     = errors.New("a Read of the request body is still waiting for its source")
+	errNoGetBody   = errors.New("Request.GetBody was set at first and is nil now: leave it as it was")
 	ErrFileChanged = errors.New("the file that is the request body has changed since it was first sent")
 )
 

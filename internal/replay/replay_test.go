@@ -217,7 +217,7 @@ func TestWhyABodyIsNotSentAgain(t *testing.T) {
 		"closed": {opaque(content), func(u *upload, out *http.Request) { u.Finish() }, replay.ErrOver},
 		"GetBody is gone": {nil, func(u *upload, _ *http.Request) {
 			u.req.Body = opaque(content)
-		}, errors.New("Request.GetBody is not set any more")},
+		}, errors.New("Request.GetBody was set at first and is nil now: leave it as it was")},
 	} {
 		u := newUpload(t, tt.body, 10)
 		out := u.begin()

@@ -12,7 +12,7 @@ import (
 const maxChunk = 64 << 10
 
 // errSourceQuit is how a source ends whose Read does not return.
-var errSourceQuit = errors.New("retrip: the request body's Read ended its goroutine")
+var errSourceQuit = errors.New("retrip: the request body's Read ended its goroutine (runtime.Goexit)")
 
 // A stream is an opaque body that is read once. What its source gave is kept in
 // chunks, up to a limit; one reader alone may go beyond it.
