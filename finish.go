@@ -150,13 +150,13 @@ func (r *route) conclude(p *permit, o *outcome, v verdict, d decision, past *his
 	case r.hadNoPart(o, d) && r.tellsEnd(o.Err):
 		return nil, o.Err
 	case during && o.Number > 1:
-		return nil, r.error(o, d.reason, o.Err, past.last)
+		return nil, r.failed(o, d.reason, o.Err, past.last)
 	case d.reason == Cancelled:
-		return nil, r.error(o, d.reason, o.Err, ending{err: o.Err})
+		return nil, r.failed(o, d.reason, o.Err, ending{err: o.Err})
 	case d.obstacle != nil:
-		return nil, r.error(o, d.reason, fmt.Errorf("%w; %w", o.Err, d.obstacle), ending{})
+		return nil, r.failed(o, d.reason, fmt.Errorf("%w; %w", o.Err, d.obstacle), ending{})
 	}
-	return nil, r.error(o, d.reason, o.Err, ending{})
+	return nil, r.failed(o, d.reason, o.Err, ending{})
 }
 
 // hadNoPart reports whether the first attempt's error is the base's alone: the
@@ -190,13 +190,13 @@ func (r *route) stop(p *permit, o *outcome, why *refusal, past *history) (*http.
 	if resp != nil {
 		return resp, nil
 	}
-	return nil, r.error(o, reason, err, past.last)
+	return nil, r.failed(o, reason, err, past.last)
 }
 
-// end gives back whatever is still held and closes whatever response the caller
+// cleanUp gives back whatever is still held and closes whatever response the caller
 // does not get, however the request ended: code of the user's may have panicked,
 // and an http.Server, for one, goes on after that.
-func (r *route) end(p *permit, o *outcome, returned *http.Response) {
+func (r *route) cleanUp(p *permit, o *outcome, returned *http.Response) {
 	if o.Response != returned {
 		abandon(o.Response)
 	}
@@ -231,9 +231,9 @@ func (r *route) giveBack(p *permit) {
 	}
 }
 
-// error is the error of a request that ends without a response. last is what
+// failed is the error of a request that ends without a response. last is what
 // failed before, where err does not tell.
-func (r *route) error(o *outcome, reason Reason, err error, last ending) *Error {
+func (r *route) failed(o *outcome, reason Reason, err error, last ending) *Error {
 	e := &Error{Attempts: o.Number, Reason: reason, Err: err, Last: last.err, Status: last.status, Code: last.code}
 	switch cause := cancellation(r.req); {
 	case reason == Cancelled && cause != nil:

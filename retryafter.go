@@ -62,10 +62,10 @@ const (
 	EpochSeconds
 )
 
-var waitFormatNames = [...]string{"seconds or date", "milliseconds", "whole milliseconds", "seconds", "seconds since 1970"}
+var hintFormatNames = [...]string{"seconds or date", "milliseconds", "whole milliseconds", "seconds", "seconds since 1970"}
 
 // String returns the format in words.
-func (f HintFormat) String() string { return nameOf(waitFormatNames[:], f) }
+func (f HintFormat) String() string { return nameOf(hintFormatNames[:], f) }
 
 // HintHeader is a HintReader for one response header, by default (Format) in the
 // form of RFC 9110's Retry-After. The first of several header lines counts.
@@ -233,7 +233,7 @@ func (w HintHeader) check() error {
 		return errors.New("has no header name: name the header to read")
 	case w.MaxExcess < 0:
 		return fmt.Errorf("has a MaxExcess of %v, which is negative: use 0 for no bound", w.MaxExcess)
-	case int(w.Format) >= len(waitFormatNames):
+	case int(w.Format) >= len(hintFormatNames):
 		return fmt.Errorf("has the format %v, which does not exist: use one of SecondsOrDate to EpochSeconds", w.Format)
 	}
 	return nil

@@ -211,8 +211,8 @@ func (e *entry) stats() KeyStats {
 			k.Capacity = q.Capacity()
 		}
 	}
-	if e.policy.limiter != nil {
-		k.Limiter = e.policy.limiter.State()
+	if e.policy.sharedLimiter != nil {
+		k.Limiter = e.policy.sharedLimiter.State()
 	}
 	return k
 }

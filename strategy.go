@@ -143,12 +143,12 @@ func describe(part any) string {
 // A policy is a validated strategy, ready for use.
 type policy struct {
 	*Strategy
-	err     error    // why it can't be used, or nil
-	limiter *Limiter // unless each request has one of its own
+	err           error    // why it can't be used, or nil
+	sharedLimiter *Limiter // unless each request has one of its own
 	// The classifiers that may have an opinion on a response below status 400:
 	// usually none, so that a success skips classification.
-	onSuccess []Classifier
-	waits     []headerReader
+	onSuccess   []Classifier
+	hintReaders []headerReader
 }
 
 // newPolicy validates a strategy, which errors call name.
@@ -160,9 +160,9 @@ func newPolicy(s *Strategy, name string) policy {
 	if p.onSuccess, p.err = ofSuccess(s.Classifiers, name); p.err != nil {
 		return p
 	}
-	p.waits = headerReaders(s.Hints)
+	p.hintReaders = headerReaders(s.Hints)
 	if l := s.Limiter; l != nil && !l.perRequest {
-		p.limiter = l
+		p.sharedLimiter = l
 	}
 	return p
 }
@@ -240,8 +240,8 @@ func (p *policy) hint(a *Attempt) (h Hint, ok bool) {
 	if a.Response == nil {
 		return Hint{}, false
 	}
-	for i := range p.waits {
-		reader := &p.waits[i]
+	for i := range p.hintReaders {
+		reader := &p.hintReaders[i]
 		if reader.header != "" && headerValue(a.Response.Header, reader.header) == "" {
 			continue
 		}

@@ -123,7 +123,7 @@ func (t *Transport) RoundTrip(req *http.Request) (resp *http.Response, err error
 		past history // what later attempts need of earlier ones
 	)
 	p.body.Begin(req) // first, so that a panic in Key or PerKey still closes it
-	defer func() { r.end(&p, &o, resp) }()
+	defer func() { r.cleanUp(&p, &o, resp) }()
 
 	// 1. Resolve: which strategy and which state, and can the body be sent again?
 	if err := r.resolve(t, req, &p.body); err != nil {
@@ -230,7 +230,7 @@ func (r *route) resolve(t *Transport, req *http.Request, body *replay.Body) erro
 	if r.trace != nil {
 		r.record = r.trace.begin()
 	}
-	r.limiter = r.policy.limiter
+	r.limiter = r.policy.sharedLimiter
 	r.clocked = t.clocked || r.trace != nil || r.limiter != r.policy.Limiter
 	return nil
 }

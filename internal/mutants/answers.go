@@ -133,7 +133,7 @@ var answers = []mutant{
 	},
 	{
 		name: "A panic leaves everything as it is",
-		file: "transport.go", old: `r.end(&p, &o, resp)`, new: `_ = resp`,
+		file: "transport.go", old: `r.cleanUp(&p, &o, resp)`, new: `_ = resp`,
 		tests: `TestPanics`,
 	},
 	{
