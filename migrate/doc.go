@@ -7,9 +7,18 @@
 //	rehttp              Rehttp, RetryFn, DelayFn
 //	cenkalti/backoff    BackOff
 //
-// It imports none of them: functions and structs of the right shape fit. For
-// failsafehttp, heimdall and httpretry a line or two will do; docs/migrate.md
-// has one for every option of all of them.
+// # An outage is not an error
+//
+// Check every place that looks only at err. go-retryablehttp returns an error when
+// it gives up; retrip returns the last response, as net/http does: a 503 and a nil
+// error. Code that takes a nil error for success then takes an outage for success.
+// Look at the status, or keep the error with ErrorOnGiveUp.
+//
+// # What is taken over
+//
+// Package migrate imports none of these packages: functions and structs of the
+// right shape fit. For failsafehttp, heimdall and httpretry a line or two will do;
+// docs/migrate.md has one for every option of all of them.
 //
 // RetryableHTTP and Rehttp make a whole Strategy, which is retrip.Standard but
 // for
@@ -21,7 +30,8 @@
 //
 // The Quota is Standard's and new to your policy: after a hundred retries that
 // did not help, and no success, there are none. Change what you want to change
-// before the first use, and give each host a strategy of its own:
+// before the first use, and make a new strategy for each host, or a host that is
+// down uses up the retries of the others:
 //
 //	&retrip.Transport{PerKey: func(string) *retrip.Strategy { return policy.Strategy() }}
 //

@@ -21,7 +21,9 @@ type RehttpAttempt interface {
 //
 //	retry := rehttp.RetryAll(rehttp.RetryMaxRetries(3), rehttp.RetryStatuses(502, 503, 504))
 //	delay := rehttp.ExpJitterDelay(100*time.Millisecond, time.Second)
-//	client := &http.Client{Transport: &retrip.Transport{Strategy: migrate.Rehttp(retry, delay)}}
+//	client := &http.Client{Transport: &retrip.Transport{
+//		PerKey: func(string) *retrip.Strategy { return migrate.Rehttp(retry, delay) },
+//	}}
 //
 // It makes the calls and waits that the Transport makes, but for these
 // differences: a wait that would outlive the context's deadline is not begun, a

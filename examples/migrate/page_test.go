@@ -58,7 +58,7 @@ func TestPageCompiles(t *testing.T) {
 		}
 	}
 	for line := range strings.Lines(string(text)) {
-		line = strings.TrimSpace(line)
+		line = strings.TrimSpace(strings.TrimPrefix(line, ">"))
 		switch {
 		case strings.HasPrefix(line, "```"):
 			inGo = line == "```go"
