@@ -5,7 +5,9 @@
 //	go run .
 //
 // Two things make the two fit together. azcore's own retries are off: left on,
-// they would make up to 4 × 3 requests of one call, and they know no quota. And
+// they would make up to 4 × 3 requests of one call, and they know no quota. (With
+// them goes azcore's retry of an answer that breaks off after its headers; brokenOff
+// in brokenoff_test.go keeps that.) And
 // the body that azcore hands down gets a GetBody that is safe; see body.go.
 //
 // What azblob does above its requests stays its own: it cuts large uploads into

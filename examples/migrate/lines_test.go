@@ -354,6 +354,7 @@ func TestLines(t *testing.T) {
 	req := pageRequest(t.Context())
 	require.NotNil(t, req.GetBody)
 	require.NotNil(t, pageStart())
+	require.NotNil(t, pageErrors(new(retrip.Transport)))
 	before, _, after := pageRetryable()
 	require.NotEqual(t, before, after)
 	s := pageRetryAfter(migrate.RetryableHTTP{CheckRetry: retryablehttp.DefaultRetryPolicy})
