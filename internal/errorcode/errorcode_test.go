@@ -35,17 +35,28 @@ func TestHeaderCode(t *testing.T) {
 
 func TestBodyCodes(t *testing.T) {
 	for body, want := range map[string]string{
-		`{"__type":"a#B:c"}`:                 "B",
-		`{"code":"C","__type":"T"}`:          "T",
-		`{"Code":"D"}`:                       "D",
-		`{"CODE":"D"}`:                       "",
-		`{"code":429,"Code":"D"}`:            "D",
-		`{"__type":null,"code":""}`:          "",
-		`{"__type":"First","__type":"Last"}`: "Last",
-		`{"__type":"Cut`:                     "",
-		`["Code"]`:                           "",
-		` {"code":"X"} trailing`:             "",
-		`{"error":{"code":"Nested"}}`:        "",
+		`{"__type":"a#B:c"}`:                     "B",
+		`{"code":"C","__type":"T"}`:              "T",
+		`{"Code":"D"}`:                           "D",
+		`{"CODE":"D"}`:                           "",
+		`{"code":429,"Code":"D"}`:                "D",
+		`{"__type":null,"code":""}`:              "",
+		`{"__type":"First","__type":"Last"}`:     "Last",
+		`{"__type":"Cut`:                         "",
+		`["Code"]`:                               "",
+		` {"code":"X"} trailing`:                 "",
+		`{"error":{"code":"Nested"}}`:            "",
+		`{"Error":{"Code":"Nested"}}`:            "Nested", // Alibaba Cloud's OSS
+		`{"Error":{"Code":"a#B:c","x":1}}`:       "B",
+		`{"Error":{"Code":"N"},"Code":"Top"}`:    "Top",
+		`{"Error":{"Code":"N"},"code":7}`:        "N",
+		`{"Error":{"code":"N"}}`:                 "",
+		`{"Error":{"Error":{"Code":"Deeper"}}}`:  "",
+		`{"Error":[{"Code":"N"}]}`:               "",
+		`{"Error":"Code"}`:                       "",
+		`{"Error":{"Code":"N"},"Error":{}}`:      "",
+		`{"Errors":{"Code":"N"}}`:                "",
+		`{"Err\u006fr":{"C\u006fde":"N\u0041"}}`: "NA",
 	} {
 		require.Equal(t, want, inJSON([]byte(body)), body)
 	}
@@ -79,6 +90,7 @@ func FuzzBodyCodes(f *testing.F) {
 	f.Add(`{"\u005f_type":"T\u0041","x":{"code":["}"]},"Code":1.5e3,"code":"","Code":"last"}`)
 	f.Add(`<Response><Errors><Error><Code>A</Code></Error></Errors></Response>`)
 	f.Add(`<?xml version="1.0"?><!-- > --><a:Error b="/>" c='<'><Code>A&amp;<![CDATA[<B>]]><x/>C</Code></a:Error>`)
+	f.Add(`{"Error":{"Code":"A","Err\u006fr":{}},"x":{"Error":{"Code":"B"}}}`)
 	f.Add(jsonDocument)
 	f.Add(xmlDocument)
 	f.Add(strings.Repeat("[", 20_000))
@@ -106,6 +118,11 @@ func slowJSONCode(body []byte) string {
 		if json.Unmarshal(document[name], &code) == nil && bareCode(code) != "" {
 			return bareCode(code)
 		}
+	}
+	var nested map[string]json.RawMessage
+	var code string
+	if json.Unmarshal(document["Error"], &nested) == nil && json.Unmarshal(nested["Code"], &code) == nil {
+		return bareCode(code)
 	}
 	return ""
 }

@@ -9,7 +9,8 @@ import (
 )
 
 // inJSON finds the code in a JSON document: a non-empty string at its
-// top named __type, code or Code, in this order. A document that is not whole
+// top named __type, code or Code, in this order, or else the Code in an object
+// named Error, where Alibaba Cloud's OSS has it. A document that is not whole
 // or not an object has none. encoding/json checks the document; it would decode
 // it as well, for a few dozen allocations.
 func inJSON(body []byte) string {
@@ -17,11 +18,32 @@ func inJSON(body []byte) string {
 	if !json.Valid(body) || body[0] != '{' {
 		return ""
 	}
-	var values [3][]byte // of the three names
+	values := members(body)
+	for _, value := range values[:nestedIn] {
+		if code := bareCode(string(unquote(value))); code != "" {
+			return code
+		}
+	}
+	if nested := values[nestedIn]; len(nested) > 0 && nested[0] == '{' {
+		return bareCode(string(unquote(members(nested)[plainCode])))
+	}
+	return ""
+}
+
+// The members that count, in the order of codeNames.
+const (
+	plainCode = 2 // Code
+	nestedIn  = 3 // Error
+)
+
+var codeNames = [...]string{"__type", "code", "Code", "Error"}
+
+// members returns the values of an object that have one of the codeNames.
+func members(body []byte) (values [len(codeNames)][]byte) {
 	for at := 1; ; {
 		at += space(body[at:])
 		if body[at] == '}' {
-			break
+			return values
 		}
 		key := body[at : at+valueLength(body[at:])]
 		at += len(key)
@@ -32,12 +54,6 @@ func inJSON(body []byte) string {
 			values[i] = value // of several with one name, the last counts
 		}
 	}
-	for _, value := range values {
-		if code := bareCode(string(unquote(value))); code != "" {
-			return code
-		}
-	}
-	return ""
 }
 
 // space is how many bytes of white space and punctuation a text begins with.
@@ -88,7 +104,7 @@ func unquote(value []byte) []byte {
 // codeName is the rank of a name that a code may have, or -1. It reads the
 // quoted name by itself: a document may have thousands.
 func codeName(quoted []byte) int {
-	for rank, name := range [...]string{"__type", "code", "Code"} {
+	for rank, name := range codeNames {
 		if isQuoted(quoted, name) {
 			return rank
 		}
