@@ -55,14 +55,19 @@ func newClient(url string, t *retrip.Transport) (*azblob.Client, error) {
 	})
 }
 
-func newTransport() *retrip.Transport {
+// strategy makes the strategy for one host.
+func strategy(string) *retrip.Strategy {
 	s := retrip.Standard()
 	// Azure throttles with status 503, and this code. The waits it asks for in
 	// Retry-After-Ms, X-Ms-Retry-After-Ms and Retry-After every mode knows.
 	s.Classifiers = slices.Insert(s.Classifiers, 0, retrip.On(retrip.Throttled, retrip.CodeIs("ServerBusy")))
 	// Standard waits a second after throttling; a demonstration has less time.
 	s.Backoff, s.ThrottleBackoff = retrip.FullJitter{Base: 2 * time.Millisecond, Cap: 10 * time.Millisecond}, nil
-	return &retrip.Transport{Strategy: s}
+	return s
+}
+
+func newTransport() *retrip.Transport {
+	return &retrip.Transport{PerKey: strategy}
 }
 
 // run plays all scenes and prints what happened to w.
