@@ -3,7 +3,7 @@
 // from then on: the quota, bodies that are sent again whole or not at all, the
 // last real response for the caller.
 //
-//	go-retryablehttp    RetryableHTTP, CheckRetry, RetryableBackoff
+//	go-retryablehttp    RetryableHTTP, CheckRetry, RetryableBackoff, ErrorOnGiveUp
 //	rehttp              Rehttp, RetryFn, DelayFn
 //	cenkalti/backoff    BackOff
 //
