@@ -51,6 +51,12 @@ func (s *server) RoundTrip(req *http.Request) (*http.Response, error) {
 	return &http.Response{StatusCode: 200, Header: http.Header{}, Body: http.NoBody, Request: req}, nil
 }
 
+func (s *server) got() []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.bodies
+}
+
 func post(t *testing.T, transport http.RoundTripper) (*http.Response, error) {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://host/", strings.NewReader("order"))
@@ -78,7 +84,7 @@ func TestOpenBreakerEndsTheRequest(t *testing.T) {
 				_, err := post(t, transport)
 				require.Equal(t, row.err, err)
 				require.Zero(t, time.Since(start))
-				require.Empty(t, s.bodies)
+				require.Empty(t, s.got())
 				require.False(t, errors.As(err, new(*retrip.Error)))
 			})
 		})
@@ -100,7 +106,7 @@ func TestHedgingBelowRepeatsAPost(t *testing.T) {
 		}
 		_, err := post(t, transport)
 		require.NoError(t, err)
-		require.Len(t, s.bodies, 2)
+		require.Len(t, s.got(), 2)
 		require.Len(t, events, 1)
 		require.Equal(t, 1, events[0].Attempt)
 		time.Sleep(time.Minute) // for the request that lost
