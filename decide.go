@@ -91,7 +91,7 @@ func (r *route) noteSkew(o *outcome) bool {
 	if ok {
 		r.entry.setSkew(measured)
 	}
-	return ok && explainsRefusal(o.signed, measured)
+	return ok && explainsRefusal(o.signed, measured, r.policy.MinSkew)
 }
 
 // report tells the limiter and the quota how the attempt ended, once for each

@@ -69,6 +69,11 @@ type Strategy struct {
 	// a timeout; 0 means Cost, as in all AWS SDKs since 2026. Less than 0 is an error.
 	Cost, ThrottleCost, TimeoutCost int
 
+	// MinSkew is how much the clocks must differ for a ClockSkewed outcome to be
+	// retried: by less, something else is wrong. 0 means by more than 4 minutes, as
+	// in aws-sdk-go-v2.
+	MinSkew time.Duration
+
 	// LongPoll tells which requests wait for work on the server's side: if the
 	// quota refuses them a retry, they wait as long as that would have before they
 	// return the answer, so that a loop around them does not spin. nil is none.
@@ -113,6 +118,9 @@ func (s *Strategy) String() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "MaxAttempts: %d\nRetryNonIdempotent: %v\nMaxRetryAfter: %v\nMaxLimiterWait: %v\n",
 		s.MaxAttempts, s.RetryNonIdempotent, s.MaxRetryAfter, s.MaxLimiterWait)
+	if s.MinSkew != 0 {
+		fmt.Fprintf(&b, "MinSkew: %v\n", s.MinSkew)
+	}
 	for _, c := range s.Classifiers {
 		fmt.Fprintf(&b, "Classifier: %s\n", describe(c))
 	}
@@ -326,6 +334,9 @@ func (s *Strategy) check(name string) error {
 	}
 	if s.MaxLimiterWait < 0 {
 		report("MaxLimiterWait", "is %v: use 0 for no limit, or more", s.MaxLimiterWait)
+	}
+	if s.MinSkew < 0 {
+		report("MinSkew", "is %v: use 0 for more than 4 minutes, or more", s.MinSkew)
 	}
 	if s.Cost < 0 {
 		report("Cost", "is %d: use 0 for free retries, or more", s.Cost)

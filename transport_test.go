@@ -555,6 +555,7 @@ func TestValidate(t *testing.T) {
 		{&Transport{Strategy: Standard(), PerKey: func(string) *Strategy { return nil }}, "retrip: Transport.Strategy and PerKey are both set: leave one nil"},
 		{&Transport{Strategy: &Strategy{}}, "retrip: Transport.Strategy.MaxAttempts is 0: use 1 for no retries, or more\nStrategy.Backoff is nil: set it, or take a strategy from Standard() or another mode"},
 		{spoiled(func(s *Strategy) { s.MaxRetryAfter = -1 }), "retrip: Transport.Strategy.MaxRetryAfter is -1ns: use 0 or more"},
+		{spoiled(func(s *Strategy) { s.MinSkew = -1 }), "retrip: Transport.Strategy.MinSkew is -1ns: use 0 for more than 4 minutes, or more"},
 		{spoiled(func(s *Strategy) { s.MaxLimiterWait = -1 }), "retrip: Transport.Strategy.MaxLimiterWait is -1ns: use 0 for no limit, or more"},
 		{spoiled(func(s *Strategy) { s.Cost = -1 }), "retrip: Transport.Strategy.Cost is -1: use 0 for free retries, or more"},
 		{spoiled(func(s *Strategy) { s.ThrottleCost = -1 }), "retrip: Transport.Strategy.ThrottleCost is -1: use 0 for free retries, or more"},

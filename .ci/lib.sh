@@ -6,7 +6,7 @@ run() { say "$*"; "$@"; }
 staticcheck=honnef.co/go/tools/cmd/staticcheck@v0.8.2
 
 # Modules whose dependencies take minutes to compile, or need other programs.
-heavy='realservers examples/alibaba examples/aws examples/azure examples/elasticsearch examples/gcs examples/migrate examples/minio examples/openai'
+heavy='realservers examples/alibaba examples/aws examples/azure examples/elasticsearch examples/gcs examples/kubernetes examples/migrate examples/minio examples/openai'
 
 modules() { git ls-files go.mod '*/go.mod' | xargs -n1 dirname; }
 light_modules() { modules | grep -vxF "$(printf '%s\n' $heavy)"; }

@@ -58,6 +58,7 @@ func AdaptiveV1() *retrip.Strategy {
 		onStatus(throttled, 429), onStatus(transient, 500, 502, 503, 504), retrip.AnyError(),
 	}
 	s.Hints = []retrip.HintReader{retrip.HintHeader{Name: "Retry-After", Format: retrip.Seconds}}
+	s.MinSkew = 4 * time.Minute // ClockSkew.java, isClockSkewed: or more, where aws-sdk-go-v2 wants more than 4
 	s.Limiter = retrip.NewRequestLimiter()
 	return s
 }

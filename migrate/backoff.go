@@ -10,10 +10,13 @@ import (
 
 // BackOff makes a Backoff of a policy of github.com/cenkalti/backoff, v4 to v7:
 //
-//	s := retrip.Standard()
-//	s.MaxAttempts = 5
-//	s.Backoff = migrate.BackOff(backoff.NewExponentialBackOff, backoff.DefaultMaxElapsedTime)
-//	s.ThrottleBackoff = nil // the same after throttling
+//	transport := &retrip.Transport{PerKey: func(string) *retrip.Strategy {
+//		s := retrip.Standard()
+//		s.MaxAttempts = 5
+//		s.Backoff = migrate.BackOff(backoff.NewExponentialBackOff, backoff.DefaultMaxElapsedTime)
+//		s.ThrottleBackoff = nil // the same after throttling
+//		return s
+//	}}
 //
 // Such a policy counts its calls and serves one operation at a time, whereas a
 // Backoff keeps no state. That is why BackOff takes a function that makes a new

@@ -3,18 +3,26 @@
 // from then on: the quota, bodies that are sent again whole or not at all, the
 // last real response for the caller. Each host gets a strategy of its own:
 //
-//	policy := migrate.RetryableHTTP{ … } // the fields of your retryablehttp.Client
-//	t := &retrip.Transport{PerKey: func(string) *retrip.Strategy { return policy.Strategy() }}
+//	&retrip.Transport{PerKey: func(string) *retrip.Strategy { return policy.Strategy() }}
 //
 // # From which packages
 //
-//	go-retryablehttp    RetryableHTTP, CheckRetry, RetryableBackoff
+//	go-retryablehttp    RetryableHTTP, CheckRetry, RetryableBackoff, ErrorOnGiveUp
 //	rehttp              Rehttp, RetryFn, DelayFn
 //	cenkalti/backoff    BackOff
 //
-// It imports none of them: functions and structs of the right shape fit. For
-// failsafehttp, heimdall and httpretry a line or two will do; docs/migrate.md
-// has one for every option of all of them.
+// # An outage is not an error
+//
+// Check every place that looks only at err. go-retryablehttp returns an error when
+// it gives up; retrip returns the last response, as net/http does: a 503 and a nil
+// error. Code that takes a nil error for success then takes an outage for success.
+// Look at the status, or keep the error with ErrorOnGiveUp.
+//
+// # What is taken over
+//
+// Package migrate imports none of these packages: functions and structs of the
+// right shape fit. For failsafehttp, heimdall and httpretry a line or two will do;
+// docs/migrate.md has one for every option of all of them.
 //
 // # What changes
 //

@@ -19,9 +19,10 @@ import (
 //		CheckRetry: retryablehttp.DefaultRetryPolicy, Backoff: retryablehttp.DefaultBackoff,
 //		RetryWaitMin: time.Second, RetryWaitMax: 30 * time.Second, RetryMax: 4,
 //	}
-//	client := &http.Client{Transport: &retrip.Transport{
+//	transport := &retrip.Transport{
 //		PerKey: func(string) *retrip.Strategy { return policy.Strategy() },
-//	}}
+//	}
+//	client := &http.Client{Transport: migrate.ErrorOnGiveUp(transport)}
 //
 // Both functions must be set; retryablehttp's own, as above, are the defaults
 // of its NewClient.
@@ -38,13 +39,14 @@ type RetryableHTTP struct {
 	RetryMax int
 }
 
-// Strategy returns a new strategy with the policy, which also decides about
-// methods (RetryNonIdempotent). It makes the calls and waits that the Client makes,
-// but for these differences: a wait that would outlive the context's deadline is
-// not begun, a body above Transport.ReplayBuffer that can't be reopened is sent
-// once, retries end when the quota is spent, and each hop of a redirect has
-// attempts of its own. The caller gets the last response in place of the error
-// "giving up".
+// Strategy returns a new strategy with the policy, for one host, which also decides about
+// methods (RetryNonIdempotent). It makes the calls and waits that the Client makes, but
+// for these differences: a wait that would outlive the context's deadline is not
+// begun, a body above Transport.ReplayBuffer that
+// can't be reopened is sent once, retries end when the quota is spent, and each
+// hop of a redirect has attempts of its own. The caller gets the last response
+// and no error where the Client returned the error "giving up": use ErrorOnGiveUp
+// to keep an error.
 func (p RetryableHTTP) Strategy() *retrip.Strategy {
 	return strategy(min(p.RetryMax, math.MaxInt-1)+1,
 		CheckRetry(p.CheckRetry), RetryableBackoff(p.Backoff, p.RetryWaitMin, p.RetryWaitMax))

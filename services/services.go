@@ -206,7 +206,8 @@ func Linode() *retrip.Strategy {
 
 // Kubernetes returns a new strategy for the API server of Kubernetes
 // (client-go, rest/with_retry.go): 429 and 5xx are retried only with a
-// Retry-After.
+// Retry-After. It is for a client of your own. client-go itself retries the same
+// answers, so don't put it below client-go; see examples/kubernetes.
 func Kubernetes() *retrip.Strategy {
 	return standard(
 		rules{

@@ -55,11 +55,16 @@ func newClient(url string, t *retrip.Transport) (*elasticsearch.Client, error) {
 	)
 }
 
-func newTransport() *retrip.Transport {
+// strategy makes the strategy for one host.
+func strategy(string) *retrip.Strategy {
 	s := retrip.Standard()
 	// Standard waits a second after throttling; a demonstration has less time.
 	s.Backoff, s.ThrottleBackoff = retrip.FullJitter{Base: 2 * time.Millisecond, Cap: 10 * time.Millisecond}, nil
-	return &retrip.Transport{Strategy: s}
+	return s
+}
+
+func newTransport() *retrip.Transport {
+	return &retrip.Transport{PerKey: strategy}
 }
 
 // run plays all scenes and prints what happened to w.

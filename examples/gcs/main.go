@@ -63,12 +63,17 @@ func newClient(ctx context.Context, url string, t *retrip.Transport) (*storage.C
 // those of chunks.
 func never(error) bool { return false }
 
-func newTransport() *retrip.Transport {
+// strategy makes the strategy for one host.
+func strategy(string) *retrip.Strategy {
 	s := retrip.Standard()
 	// Standard waits a second after throttling; a demonstration has less time.
 	s.Backoff, s.ThrottleBackoff = retrip.FullJitter{Base: 2 * time.Millisecond, Cap: 10 * time.Millisecond}, nil
+	return s
+}
+
+func newTransport() *retrip.Transport {
 	return &retrip.Transport{
-		Strategy: s,
+		PerKey: strategy,
 		// With a ChunkSize of 0 the client streams a body that can't be reopened,
 		// and retrip keeps up to so much of it. Chunks need nothing: the client
 		// has them in memory.

@@ -47,7 +47,7 @@ func newClient(url string, transport http.RoundTripper) (*github.Client, error) 
 }
 
 // strategy is GitHub's, in a hurry: the server is ours.
-func strategy() *retrip.Strategy {
+func strategy(string) *retrip.Strategy {
 	s := services.GitHub()
 	s.ThrottleBackoff = retrip.FullJitter{Base: 20 * time.Millisecond, Cap: time.Second}
 	return s
@@ -57,7 +57,7 @@ func strategy() *retrip.Strategy {
 func run(w io.Writer) error {
 	server := newServer()
 	defer server.Close()
-	transport := &retrip.Transport{Strategy: strategy(), Observe: show.Lines(w)}
+	transport := &retrip.Transport{PerKey: strategy, Observe: show.Lines(w)}
 	defer transport.CloseIdleConnections()
 	client, err := newClient(server.URL, transport)
 	if err != nil {

@@ -52,13 +52,18 @@ func newClient(url string, t *retrip.Transport) (*minio.Client, error) {
 	})
 }
 
-func newTransport() *retrip.Transport {
+// strategy makes the strategy for one host.
+func strategy(string) *retrip.Strategy {
 	// This mode knows S3's error codes, also where they come with status 200.
 	s := aws.Standard2026()
 	// It waits a second after throttling; a demonstration has less time.
 	s.Backoff, s.ThrottleBackoff = retrip.FullJitter{Base: 2 * time.Millisecond, Cap: 10 * time.Millisecond}, nil
+	return s
+}
+
+func newTransport() *retrip.Transport {
 	return &retrip.Transport{
-		Strategy: s,
+		PerKey: strategy,
 		// Over plain HTTP minio-go signs the parts in chunks, unless told
 		// otherwise, which makes them 0.14 % longer.
 		ReplayBuffer: partSize,

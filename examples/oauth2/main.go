@@ -71,15 +71,15 @@ func below(transport *retrip.Transport, config *clientcredentials.Config) *http.
 
 // twice is oauth2 under retrip, with token requests that go through another.
 func twice(transport *retrip.Transport, config *clientcredentials.Config) *http.Client {
-	tokens := &retrip.Transport{Base: transport.Base, Strategy: transport.Strategy, Observe: transport.Observe}
+	tokens := &retrip.Transport{Base: transport.Base, PerKey: transport.PerKey, Observe: transport.Observe}
 	return stack(transport, config.TokenSource(throughRetrip(tokens)))
 }
 
 func stack(transport *retrip.Transport, source oauth2.TokenSource) *http.Client {
 	return &http.Client{Transport: &retrip.Transport{
-		Base:     &oauth2.Transport{Source: source, Base: transport.Base},
-		Strategy: transport.Strategy,
-		Observe:  transport.Observe,
+		Base:    &oauth2.Transport{Source: source, Base: transport.Base},
+		PerKey:  transport.PerKey,
+		Observe: transport.Observe,
 	}}
 }
 
@@ -88,9 +88,9 @@ func stack(transport *retrip.Transport, source oauth2.TokenSource) *http.Client 
 func prepared(transport *retrip.Transport, config *clientcredentials.Config) *http.Client {
 	source := config.TokenSource(throughRetrip(transport))
 	return &http.Client{Transport: &retrip.Transport{
-		Base:     transport.Base,
-		Strategy: transport.Strategy,
-		Observe:  transport.Observe,
+		Base:    transport.Base,
+		PerKey:  transport.PerKey,
+		Observe: transport.Observe,
 		Prepare: func(req *http.Request, _ retrip.PrepareInfo) error {
 			token, err := source.Token()
 			if err == nil {
@@ -102,7 +102,7 @@ func prepared(transport *retrip.Transport, config *clientcredentials.Config) *ht
 }
 
 // strategy is the standard mode, in a hurry: the server is ours.
-func strategy() *retrip.Strategy {
+func strategy(string) *retrip.Strategy {
 	s := retrip.Standard()
 	s.Backoff = retrip.FullJitter{Base: 20 * time.Millisecond, Cap: time.Second}
 	s.ThrottleBackoff = nil // as Backoff
@@ -147,7 +147,7 @@ func run(w io.Writer) error {
 			server := newServer()
 			server.faults.Fail(isToken, trouble.tokens...)
 			server.faults.Fail(isItem, trouble.answers...)
-			transport := &retrip.Transport{Strategy: strategy(), Observe: attempts(w)}
+			transport := &retrip.Transport{PerKey: strategy, Observe: attempts(w)}
 			outcome, err := call(order.make(transport, server.config()), trouble.method, server.URL)
 			if err != nil {
 				outcome = "no token" // there is no other trouble

@@ -130,7 +130,7 @@ func TestRefusedClient(t *testing.T) {
 		config := server.config()
 		config.ClientSecret = "wrong"
 		transport := base.transport()
-		transport.Strategy = s
+		transport.PerKey = func(string) *retrip.Strategy { return s }
 		_, err := call(order(transport, config), http.MethodGet, server.URL)
 		var failure *oauth2.RetrieveError
 		require.ErrorAs(t, err, &failure)
@@ -139,10 +139,10 @@ func TestRefusedClient(t *testing.T) {
 		require.Zero(t, items)
 		return tokens
 	}
-	require.Equal(t, 1, refused(above, strategy()))
-	require.Equal(t, 3, refused(below, strategy()))
+	require.Equal(t, 1, refused(above, strategy("")))
+	require.Equal(t, 3, refused(below, strategy("")))
 
-	s := strategy()
+	s := strategy("")
 	s.Classifiers = slices.Insert(s.Classifiers, 0, retrip.On(retrip.Permanent, retrip.ErrorAs[*oauth2.RetrieveError]()))
 	require.Equal(t, 1, refused(below, s))
 }
@@ -204,7 +204,7 @@ type meter struct {
 }
 
 func (m *meter) transport() *retrip.Transport {
-	return &retrip.Transport{Base: m, Strategy: strategy()}
+	return &retrip.Transport{Base: m, PerKey: strategy}
 }
 
 func (m *meter) RoundTrip(req *http.Request) (*http.Response, error) {

@@ -55,7 +55,7 @@ func newClient(url string, transport http.RoundTripper, more ...option.RequestOp
 }
 
 // strategy is OpenAI's, in a hurry: the server is ours.
-func strategy() *retrip.Strategy {
+func strategy(string) *retrip.Strategy {
 	s := services.OpenAI()
 	s.Backoff = retrip.FullJitter{Base: 20 * time.Millisecond, Cap: time.Second}
 	s.ThrottleBackoff = nil // as Backoff
@@ -66,7 +66,7 @@ func strategy() *retrip.Strategy {
 func run(w io.Writer) error {
 	server := newServer()
 	defer server.Close()
-	transport := &retrip.Transport{Strategy: strategy(), Observe: show.Lines(w)}
+	transport := &retrip.Transport{PerKey: strategy, Observe: show.Lines(w)}
 	defer transport.CloseIdleConnections()
 	client := newClient(server.URL, transport)
 	ctx := context.Background()

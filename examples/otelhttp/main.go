@@ -47,17 +47,17 @@ func main() {
 // below makes a span of each attempt.
 func below(base http.RoundTripper, options ...otelhttp.Option) http.RoundTripper {
 	return &retrip.Transport{
-		Base:     otelhttp.NewTransport(base, options...),
-		Strategy: strategy(),
+		Base:   otelhttp.NewTransport(base, options...),
+		PerKey: strategy,
 	}
 }
 
 // above makes a span of each request, with its attempts as events.
 func above(base http.RoundTripper, options ...otelhttp.Option) http.RoundTripper {
 	return otelhttp.NewTransport(&retrip.Transport{
-		Base:     base,
-		Strategy: strategy(),
-		Observe:  note,
+		Base:    base,
+		PerKey:  strategy,
+		Observe: note,
 	}, options...)
 }
 
@@ -78,7 +78,7 @@ func note(e retrip.Event) {
 }
 
 // strategy is the standard mode, in a hurry: the server is ours.
-func strategy() *retrip.Strategy {
+func strategy(string) *retrip.Strategy {
 	s := retrip.Standard()
 	s.Backoff = retrip.FullJitter{Base: 20 * time.Millisecond, Cap: time.Second}
 	s.ThrottleBackoff = nil // as Backoff

@@ -62,9 +62,11 @@ func run(w io.Writer) error {
 
 // newRetrip is standard mode without its waits.
 func newRetrip(base http.RoundTripper) http.RoundTripper {
-	s := retrip.Standard()
-	s.Backoff = retrip.Constant{}
-	return &retrip.Transport{Base: base, Strategy: s}
+	return &retrip.Transport{Base: base, PerKey: func(string) *retrip.Strategy {
+		s := retrip.Standard()
+		s.Backoff = retrip.Constant{}
+		return s
+	}}
 }
 
 // An sdk is the retry loop that many clients have inside: three attempts,

@@ -40,7 +40,9 @@ func inJSON(document []byte) string {
 			name, value = value, nil
 		case '{', '[':
 			if depth++; depth == 2 {
-				inError = c == '{' && string(name) == `"Error"`
+				if inError = c == '{' && string(name) == `"Error"`; inError {
+					codes[len(codeNames)] = nil
+				}
 			}
 			name, value = nil, nil
 		case ',', '}', ']':

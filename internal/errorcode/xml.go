@@ -36,26 +36,30 @@ func (p xmlPlace) inside(local []byte) xmlPlace {
 // InXML returns the name of the outermost element of an XML document and the
 // first code at Error/Code, ErrorResponse/Error/Code or
 // Response/Errors/Error/Code, namespaces ignored. A document that is cut off has
-// neither, and a code is plain text: one with references, CDATA or elements in it
-// makes the document one without a code.
+// neither. A code is plain text, perhaps in CDATA: if it has references or elements
+// in it, there is none.
 //
 // It doesn't use encoding/xml, which makes some fifty allocations for an error
 // document. The fuzz target compares the two.
 func InXML(document []byte) (root, code string) {
 	var (
 		found bool                     // the first code
+		text  []byte                   // of it
 		path  = make([]xmlPlace, 1, 8) // of the open elements
 	)
 	for {
-		text, rest, more := bytes.Cut(document, []byte("<"))
+		before, rest, more := bytes.Cut(document, []byte("<"))
 		at := path[len(path)-1]
 		switch {
-		case at == outside && len(bytes.TrimSpace(text)) > 0, at != outside && !more:
+		case at == outside && len(bytes.TrimSpace(before)) > 0, at != outside && !more:
 			return "", ""
 		case !more:
 			return root, code
 		}
 		length, kind := xmlTag(rest)
+		if at == inCode && !found {
+			text = appendTo(text, before)
+		}
 		switch kind {
 		case brokenTag:
 			return "", ""
@@ -74,6 +78,10 @@ func InXML(document []byte) (root, code string) {
 			found = found || at == inCode || kind == emptyTag && place == inCode
 		case otherTag:
 			found = found || at == inCode
+		case cdataTag:
+			if at == inCode && !found {
+				text = appendTo(text, rest[len("![CDATA["):length-len("]]>")])
+			}
 		case endTag:
 			if at == outside {
 				return "", ""
@@ -85,6 +93,14 @@ func InXML(document []byte) (root, code string) {
 		}
 		document = rest[length:]
 	}
+}
+
+// appendTo is append, but takes the first piece as it is.
+func appendTo(text, piece []byte) []byte {
+	if len(text) == 0 {
+		return piece[:len(piece):len(piece)]
+	}
+	return append(text, piece...)
 }
 
 // plainText is a text that is short enough for a code and has no references in it,
@@ -112,7 +128,8 @@ const (
 	startTag
 	emptyTag
 	endTag
-	otherTag // comments, instructions and CDATA
+	cdataTag
+	otherTag // comments and instructions
 )
 
 // xmlTag says what markup is, which begins after its '<', and how long up to its
@@ -132,7 +149,7 @@ func xmlTag(markup []byte) (length int, kind tagKind) {
 	case bytes.HasPrefix(markup, []byte("!--")):
 		return upTo("-->", otherTag)
 	case bytes.HasPrefix(markup, []byte("![CDATA[")):
-		return upTo("]]>", otherTag)
+		return upTo("]]>", cdataTag)
 	case bytes.HasPrefix(markup, []byte("!")):
 		return 0, brokenTag
 	}

@@ -332,4 +332,22 @@ var answers = []mutant{
 		file: "attempt.go", old: `p.answer.letGo(r.req)`, new: `defer p.answer.letGo(r.req)`,
 		tests: `TestKeptAnswerDoesNotHoldUpPrepare|TestAttemptIsSentAfterPrepare`,
 	},
+	{
+		name: "A response that is not retried becomes an error, too",
+		file: "migrate/giveup.go", old: `|| c.end.Reason == retrip.NotRetryable`, new: ``,
+		tests:    `TestErrorOnGiveUp`,
+		packages: []string{"./migrate"},
+	},
+	{
+		name: "An error waits for a body that stalls",
+		file: "migrate/giveup.go", old: `late := time.AfterFunc(errorWait,`, new: `late := time.AfterFunc(100*errorWait,`,
+		tests:    `TestGiveUpErrorBounds`,
+		packages: []string{"./migrate"},
+	},
+	{
+		name: "The code in the Error object of a JSON error is not read",
+		file: "internal/errorcode/json.go", old: `depth == 2 && inError && string(name)`, new: `false && string(name)`,
+		tests:    `TestBodyCodes|TestVectorsErrorBodies`,
+		packages: []string{"./aws", "./internal/errorcode"},
+	},
 }

@@ -127,7 +127,7 @@ var safety = []mutant{
 	},
 	{
 		name: "The answer to a request with a key names a copy of it",
-		file: "safety.go", old: `resp.Request = req`, new: `_ = req`,
+		file: "idempotency.go", old: `resp.Request = req`, new: `_ = req`,
 		tests: `TestIdempotencyKey`,
 	},
 	{
