@@ -34,3 +34,25 @@ check_example() (
     grep -qE -- "$pattern" "$output" || { printf 'no line matches %s\n' "$pattern"; exit 1; }
   done
 )
+
+# check_platforms builds and vets a module, its tests included, for systems and
+# word sizes that this machine doesn't have. Vetting also checks types.
+check_platforms() (
+  export CGO_ENABLED=0
+  for platform; do
+    export GOOS=${platform%/*} GOARCH=${platform#*/}
+    run env GOOS="$GOOS" GOARCH="$GOARCH" go build ./...
+    run env GOOS="$GOOS" GOARCH="$GOARCH" go vet ./...
+  done
+)
+
+# test_32bit runs the tests with an int of 32 bits, where the machine can.
+test_32bit() (
+  export CGO_ENABLED=0 GOARCH=386
+  if ! output=$(go test -run '^$' ./internal/errorcode 2>&1); then
+    case $output in
+    *'exec format error'*) say "no tests with 32 bits: this machine can't run them"; return ;;
+    esac
+  fi
+  run env GOARCH=386 go test ./...
+)
