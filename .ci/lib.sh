@@ -4,6 +4,7 @@ say() { printf '\n== %s\n' "$*"; }
 run() { say "$*"; "$@"; }
 
 staticcheck=honnef.co/go/tools/cmd/staticcheck@v0.8.2
+actionlint=github.com/rhysd/actionlint/cmd/actionlint@v1.7.12
 
 # Modules whose dependencies take minutes to compile, or need other programs.
 heavy='realservers examples/alibaba examples/aws examples/azure examples/elasticsearch examples/gcs examples/migrate examples/minio examples/openai'
@@ -56,3 +57,12 @@ test_32bit() (
   fi
   run env GOARCH=386 go test ./...
 )
+
+# say_coverage prints how much of the packages that users import their tests
+# cover, and the functions that are less than 80 % covered.
+say_coverage() {
+  say "coverage of the packages that users import, and functions below 80 %"
+  grep -v -e /internal/ -e /examples/ "$1" >"$1.users"
+  go tool cover -func "$1.users" | awk '$NF + 0 < 80 || $1 == "total:"'
+  rm "$1.users"
+}
