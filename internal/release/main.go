@@ -46,7 +46,11 @@ func main() {
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
-	o := options{version: *version, bundle: *bundle, rootDependencies: []string{"github.com/hashicorp/go-cleanhttp"}}
+	o := options{
+		version: *version, bundle: *bundle,
+		rootDependencies: []string{"github.com/hashicorp/go-cleanhttp"},
+		testDependencies: []string{"github.com/stretchr/testify", "github.com/jarcoal/httpmock", "go.yaml.in/yaml/v3"},
+	}
 	err := makeRelease(ctx, ".", o, os.Stdout)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "release:", err)
@@ -59,8 +63,8 @@ type options struct {
 	bundle  string
 
 	// The modules, beside the root module, that may appear in the go.mod of
-	// those who use it.
-	rootDependencies []string
+	// those who use it, and those that may appear in their go.sum besides.
+	rootDependencies, testDependencies []string
 }
 
 // A release is the work on one release: everything is in the directory tmp.
@@ -72,6 +76,8 @@ type release struct {
 	version string
 	last    string // the newest release, or "" before the first
 	modules []*mod // each after those that it requires
+	name    string // of who makes the release
+	mail    string
 	options options
 }
 
@@ -141,6 +147,9 @@ func (r *release) copyRepository(dir string) error {
 	}
 	if changed != "" {
 		r.say("Left out, since it is not committed:\n%s", changed)
+	}
+	if err := r.identity(root); err != nil {
+		return err
 	}
 	if err := r.run(root, os.Environ(), "git", "clone", "--quiet", root, r.clone()); err != nil {
 		return err

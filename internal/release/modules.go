@@ -194,22 +194,28 @@ func (r *release) tagLevel(modules []*mod) error {
 	return nil
 }
 
-// git changes the clone. It commits in the name of the user, or of who made the
-// last commit where git knows no user.
+// git changes the clone, in the name that identity has found.
 func (r *release) git(args ...string) error {
 	env := append(os.Environ(), "GIT_CONFIG_COUNT=3",
 		"GIT_CONFIG_KEY_0=commit.gpgSign", "GIT_CONFIG_VALUE_0=false",
 		"GIT_CONFIG_KEY_1=tag.gpgSign", "GIT_CONFIG_VALUE_1=false",
-		"GIT_CONFIG_KEY_2=core.hooksPath", "GIT_CONFIG_VALUE_2="+os.DevNull)
-	if _, err := r.output(r.clone(), env, "git", "var", "GIT_COMMITTER_IDENT"); err != nil {
-		name, err := r.output(r.clone(), env, "git", "log", "-1", "--format=%cn%n%ce")
-		if err != nil {
-			return err
-		}
-		name, mail, _ := strings.Cut(name, "\n")
-		env = append(env, "GIT_AUTHOR_NAME="+name, "GIT_AUTHOR_EMAIL="+mail, "GIT_COMMITTER_NAME="+name, "GIT_COMMITTER_EMAIL="+mail)
-	}
+		"GIT_CONFIG_KEY_2=core.hooksPath", "GIT_CONFIG_VALUE_2="+os.DevNull,
+		"GIT_AUTHOR_NAME="+r.name, "GIT_AUTHOR_EMAIL="+r.mail,
+		"GIT_COMMITTER_NAME="+r.name, "GIT_COMMITTER_EMAIL="+r.mail)
 	return r.run(r.clone(), env, "git", args...)
+}
+
+// identity takes the name and address from git's settings, or from the last
+// commit where there are none, as on a machine of hosted CI.
+func (r *release) identity(root string) error {
+	r.name, _ = r.output(root, os.Environ(), "git", "config", "user.name")
+	r.mail, _ = r.output(root, os.Environ(), "git", "config", "user.email")
+	if r.name != "" && r.mail != "" {
+		return nil
+	}
+	last, err := r.output(root, os.Environ(), "git", "log", "-1", "--format=%cn%n%ce")
+	r.name, r.mail, _ = strings.Cut(last, "\n")
+	return err
 }
 
 // requireReleases lets a module require the released modules, as users will get

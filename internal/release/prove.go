@@ -141,12 +141,28 @@ func (r *release) checkGoMod(m *mod, dir string) error {
 			return fmt.Errorf("the go.mod of a user of %s holds %s: only %s may be there", m.path, require.Mod.Path, r.options.rootDependencies)
 		}
 	}
+	r.say("its go.mod holds %s", strings.Join(got, " "))
+	return r.checkGoSum(m, dir)
+}
+
+// checkGoSum checks what docs/support.md says of the go.sum of a user.
+func (r *release) checkGoSum(m *mod, dir string) error {
 	sums, err := os.ReadFile(filepath.Join(dir, "go.sum"))
 	if err != nil {
 		return err
 	}
-	r.say("its go.mod holds %s", strings.Join(got, " "))
-	r.say("its go.sum:\n  %s", strings.ReplaceAll(strings.TrimSpace(string(sums)), "\n", "\n  "))
+	var got []string
+	for line := range strings.Lines(string(sums)) {
+		got = append(got, strings.Fields(line)[0])
+	}
+	got = slices.Compact(got)
+	r.say("its go.sum holds %s", strings.Join(got, " "))
+	expected := slices.Concat([]string{m.path}, r.options.rootDependencies, r.options.testDependencies)
+	for _, name := range got {
+		if m.dir == "" && !slices.Contains(expected, name) {
+			return fmt.Errorf("the go.sum of a user of %s holds %s: docs/support.md does not say so", m.path, name)
+		}
+	}
 	return nil
 }
 

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"io"
 	"os"
 	"os/exec"
@@ -9,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	"golang.org/x/mod/modfile"
 	"golang.org/x/mod/module"
 	"golang.org/x/mod/zip"
 )
@@ -74,6 +76,11 @@ func TestRelease(t *testing.T) {
 	dir := repository(t, nil)
 	write(t, dir, map[string]string{"notes.txt": "not committed"})
 	before := git(t, dir, "rev-parse", "HEAD")
+	// Git knows no name here, and would not guess one.
+	settings := filepath.Join(t.TempDir(), "gitconfig")
+	require.NoError(t, os.WriteFile(settings, []byte("[user]\n\tuseConfigOnly = true\n"), 0o666))
+	t.Setenv("GIT_CONFIG_GLOBAL", settings)
+	git(t, dir, "config", "--unset", "user.name")
 	t.Setenv("TMPDIR", t.TempDir())
 	bundle := filepath.Join(t.TempDir(), "release.bundle")
 	var out strings.Builder
@@ -102,8 +109,14 @@ func TestRelease(t *testing.T) {
 	user := t.TempDir()
 	git(t, user, "clone", "--quiet", dir, ".")
 	git(t, user, "fetch", "--quiet", bundle, "refs/tags/*:refs/tags/*")
-	require.Equal(t, "examples/deep/v0.1.0\nsub/v0.1.0\nv0.1.0", git(t, user, "tag"))
+	tags := git(t, user, "tag", "--list", "v0.1.0", "*/v0.1.0")
+	require.Equal(t, "examples/deep/v0.1.0\nsub/v0.1.0\nv0.1.0", tags)
+	origin := t.TempDir()
+	git(t, origin, "init", "--quiet", "--bare")
+	git(t, user, append([]string{"push", "--quiet", origin}, strings.Fields(tags)...)...)
+	require.Equal(t, tags, git(t, origin, "tag"))
 	require.Equal(t, before, git(t, user, "rev-parse", "v0.1.0^{commit}"))
+	require.Equal(t, "Test <test@example.com>", git(t, user, "log", "-1", "--format=%an <%ae>", "sub/v0.1.0"))
 	deep := git(t, user, "show", "examples/deep/v0.1.0:examples/deep/go.mod")
 	require.NotContains(t, deep, "replace")
 	require.Contains(t, deep, "example.com/core/sub v0.1.0")
@@ -176,7 +189,7 @@ func TestGoModOfUsers(t *testing.T) {
 	}
 	test := "package core\n\nimport (\n\t\"testing\"\n\n\t\"example.com/testonly\"\n)\n\nfunc TestOne(*testing.T) { testonly.Check() }\n"
 
-	run := func(changes map[string]string) (string, error) {
+	run := func(changes map[string]string, inSum ...string) (string, error) {
 		dir := repository(t, needs)
 		t.Setenv("GOPROXY", fileURL(filepath.Join(cache, "cache", "download")))
 		write(t, dir, changes)
@@ -184,12 +197,15 @@ func TestGoModOfUsers(t *testing.T) {
 		git(t, dir, "add", "--all")
 		git(t, dir, "commit", "--quiet", "--message=Need another module")
 		var out strings.Builder
-		err := makeRelease(t.Context(), dir, options{}, &out)
+		err := makeRelease(t.Context(), dir, options{testDependencies: inSum}, &out)
 		return out.String(), err
 	}
-	out, err := run(map[string]string{"core_test.go": test})
+	out, err := run(map[string]string{"core_test.go": test}, "example.com/testonly")
 	require.NoError(t, err, "%s", out)
 	require.Contains(t, out, "its go.mod holds example.com/core\n")
+	require.Contains(t, out, "its go.sum holds example.com/core example.com/testonly\n")
+	_, err = run(map[string]string{"core_test.go": test})
+	require.ErrorContains(t, err, "the go.sum of a user of example.com/core holds example.com/testonly")
 	_, err = run(map[string]string{"core2.go": strings.Replace(strings.Replace(test, "\t\"testing\"\n\n", "", 1), "func TestOne(*testing.T)", "func init()", 1)})
 	require.ErrorContains(t, err, "the go.mod of a user of example.com/core holds example.com/testonly")
 }
@@ -283,5 +299,20 @@ func TestAPI(t *testing.T) {
 			require.Contains(t, out.String(), tt.want)
 			require.Contains(t, out.String(), "example.com/core/sub is new in this release")
 		})
+	}
+}
+
+func TestSupportedGoVersions(t *testing.T) {
+	page, err := os.ReadFile("../../docs/support.md")
+	require.NoError(t, err)
+	for module, row := range map[string]string{
+		"../..":            "| `retrip` with `aws`, `services` and `migrate` | %s |",
+		"../../otelretrip": "| `otelretrip` | %s |",
+	} {
+		file, err := os.ReadFile(filepath.Join(module, "go.mod"))
+		require.NoError(t, err)
+		parsed, err := modfile.Parse("go.mod", file, nil)
+		require.NoError(t, err)
+		require.Contains(t, string(page), fmt.Sprintf(row, strings.TrimSuffix(parsed.Go.Version, ".0")))
 	}
 }
