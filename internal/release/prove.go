@@ -15,6 +15,7 @@ import (
 	"strings"
 
 	"golang.org/x/mod/modfile"
+	"golang.org/x/mod/semver"
 )
 
 // gorelease compares the API of two versions of a module.
@@ -25,9 +26,8 @@ const gorelease = "golang.org/x/exp/cmd/gorelease@v0.0.0-20261014143641-f0251eb4
 // dependencies come from the cache that checkTidy has filled, where they have
 // been checked, so the checksum database has nothing to add.
 func (r *release) proxyEnv() []string {
-	cache := r.goEnv("GOMODCACHE")
 	return append(os.Environ(),
-		"GOPROXY="+fileURL(r.path("proxy"))+","+fileURL(filepath.Join(cache, "cache", "download")),
+		"GOPROXY="+r.fileProxies(),
 		"GOMODCACHE="+r.path("modcache"),
 		// Files that can be removed, and a build cache that the next run can use.
 		"GOFLAGS="+strings.TrimSpace(r.goEnv("GOFLAGS")+" -modcacherw -trimpath"),
@@ -36,6 +36,11 @@ func (r *release) proxyEnv() []string {
 		"GOENV=off", "GOPRIVATE=", "GONOPROXY=", "GOVCS=*:off", "GOSUMDB=off", "GOWORK=off", "GO111MODULE=on",
 		"GOTOOLCHAIN="+r.goEnv("GOTOOLCHAIN"),
 	)
+}
+
+func (r *release) fileProxies() string {
+	cache := filepath.Join(r.goEnv("GOMODCACHE"), "cache", "download")
+	return fileURL(r.path("proxy")) + "," + fileURL(cache)
 }
 
 func (r *release) goEnv(name string) string {
@@ -298,7 +303,17 @@ func (r *release) compareAPI(m *mod) error {
 	if err := r.publish(m, r.last); err != nil {
 		return err
 	}
-	report, err := r.command(r.dir(m), r.proxyEnv(), true, r.path("tools", "gorelease"), "-base="+r.last, "-version="+r.version)
+	// It asks for modules, too, that are in the graph and that nothing imports.
+	env := append(r.proxyEnv(), "GOPROXY="+r.fileProxies()+","+r.goEnv("GOPROXY"))
+	report, err := r.command(r.dir(m), env, true, r.path("tools", "gorelease"), "-base="+r.last, "-version="+r.version)
+	if err != nil {
+		return err
+	}
 	r.say("%s", report)
-	return err
+	// gorelease lets every version pass that follows one before v1.0.0. The
+	// heading is "compatible changes" or "incompatible changes".
+	if strings.Contains(report, "compatible changes") && semver.MajorMinor(r.version) == semver.MajorMinor(r.last) {
+		return fmt.Errorf("the API of %s has changed since %s, so %s must be a new minor version", m.path, r.last, r.version)
+	}
+	return nil
 }

@@ -267,22 +267,25 @@ func TestVersions(t *testing.T) {
 
 func TestAPI(t *testing.T) {
 	proxy, set := os.LookupEnv("GOPROXY") // for gorelease itself
+	const three = "package core\n\nfunc One() int { return 1 }\n\nfunc Three() int { return 3 }\n"
+	const changed = "package core\n\nfunc One() int8 { return 1 }\n"
 	tests := []struct {
-		name, version string
-		core          string
-		want, wantErr string
+		name, last, version string
+		core                string
+		want, wantErr       string
 	}{
-		{name: "an addition in a minor version", version: "v1.1.0",
-			core: "package core\n\nfunc One() int { return 1 }\n\nfunc Three() int { return 3 }\n", want: "Three: added"},
-		{name: "an addition in a patch", version: "v1.0.1",
-			core: "package core\n\nfunc One() int { return 1 }\n\nfunc Three() int { return 3 }\n", wantErr: "v1.0.1 is not a valid semantic version"},
-		{name: "an incompatible change", version: "v1.1.0",
-			core: "package core\n\nfunc One() int8 { return 1 }\n", wantErr: "One: changed from func() int to func() int8"},
+		{"an addition in a minor version", "v1.0.0", "v1.1.0", three, "Three: added", ""},
+		{"an addition in a patch", "v1.0.0", "v1.0.1", three, "", "v1.0.1 is not a valid semantic version"},
+		{"an incompatible change", "v1.0.0", "v1.1.0", changed, "", "One: changed from func() int to func() int8"},
+		{"before version 1, an incompatible change", "v0.1.0", "v0.2.0", changed, "One: changed from func() int to func() int8", ""},
+		{"before version 1, an incompatible change in a patch", "v0.1.0", "v0.1.1", changed, "",
+			"the API of example.com/core has changed since v0.1.0, so v0.1.1 must be a new minor version"},
+		{"before version 1, a fix in a patch", "v0.1.0", "v0.1.1", strings.Replace(small["core.go"], "1", "2 - 1", 1), "v0.1.1 is a valid", ""},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			dir := repository(t, map[string]string{"sub/sub.go": "package sub\n\nimport \"example.com/core\"\n\nfunc Two() int { return int(core.One()) }\n"})
-			git(t, dir, "tag", "v1.0.0")
+			git(t, dir, "tag", tt.last)
 			write(t, dir, map[string]string{"core.go": tt.core})
 			git(t, dir, "commit", "--quiet", "--all", "--message=Change")
 			if t.Setenv("GOPROXY", proxy); !set {
@@ -291,7 +294,7 @@ func TestAPI(t *testing.T) {
 			var out strings.Builder
 			err := makeRelease(t.Context(), dir, options{version: tt.version}, &out)
 			if tt.wantErr != "" {
-				require.ErrorContains(t, err, "gorelease -base=v1.0.0")
+				require.ErrorContains(t, err, "step 3, tag the modules")
 				require.ErrorContains(t, err, tt.wantErr)
 				return
 			}
