@@ -4,11 +4,11 @@ import (
 	"context"
 	"io"
 	"net/http"
-	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/retrip-go/retrip/internal/socketerr"
 	"github.com/stretchr/testify/require"
 )
 
@@ -271,10 +271,10 @@ func TestOddVerdicts(t *testing.T) {
 		require.Len(t, base.sent(), 1)
 	}
 	s := Standard()
-	s.Classifiers = append([]Classifier{On(Success, ErrorIs(syscall.ECONNRESET))}, s.Classifiers...)
+	s.Classifiers = append([]Classifier{On(Success, ErrorIs(socketerr.ConnReset))}, s.Classifiers...)
 	ctx, trace := WithTrace(t.Context())
 	_, err := get(ctx, &Transport{Base: script(fails(errReset)), Strategy: s})
-	require.ErrorIs(t, err, syscall.ECONNRESET)
+	require.ErrorIs(t, err, socketerr.ConnReset)
 	require.Equal(t, NotRetryable, trace.Requests()[0][0].Reason)
 }
 

@@ -10,7 +10,6 @@ import (
 	"net/http/httptest"
 	"os"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/retrip-go/retrip"
@@ -66,11 +65,11 @@ func ExampleEvent() {
 
 // The kind of an error has no secrets in it, and few values: it fits a metric.
 func ExampleEvent_ErrorKind() {
-	refused := &net.OpError{Op: "dial", Net: "tcp", Err: os.NewSyscallError("connect", syscall.ECONNREFUSED)}
-	fmt.Println(retrip.Event{Err: refused}.ErrorKind())
+	unknown := &net.OpError{Op: "dial", Net: "tcp", Err: &net.DNSError{Name: "secret.example", IsNotFound: true}}
+	fmt.Println(retrip.Event{Err: unknown}.ErrorKind())
 	fmt.Println(retrip.Event{Err: &retrip.AttemptTimeoutError{After: time.Second}}.ErrorKind())
 	// Output:
-	// dial: connection refused
+	// dns
 	// timeout
 }
 

@@ -9,7 +9,6 @@ import (
 	"net"
 	"strings"
 	"sync"
-	"syscall"
 	"time"
 )
 
@@ -155,7 +154,7 @@ func errorKind(err error) string {
 	var (
 		dns         *net.DNSError
 		op          *net.OpError
-		errno       syscall.Errno
+		number      errno
 		certificate *tls.CertificateVerificationError
 		limited     *limiterError
 	)
@@ -174,12 +173,12 @@ func errorKind(err error) string {
 		return "certificate"
 	case errors.As(err, &limited):
 		return "limiter"
-	case errors.As(err, &op) && errors.As(op, &errno):
-		return op.Op + ": " + errno.Error() // "read: connection reset by peer"
+	case errors.As(err, &op) && errors.As(op, &number):
+		return op.Op + ": " + number.Error() // "read: connection reset by peer"
 	case errors.As(err, &op):
 		return op.Op // "dial", "remote error", …
-	case errors.As(err, &errno):
-		return errno.Error()
+	case errors.As(err, &number):
+		return number.Error()
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
 		return "EOF"
 	default:

@@ -9,10 +9,10 @@ import (
 	"net/http"
 	"strings"
 	"sync"
-	"syscall"
 	"testing"
 	"time"
 
+	"github.com/retrip-go/retrip/internal/socketerr"
 	"github.com/stretchr/testify/require"
 )
 
@@ -164,7 +164,7 @@ func hangs() step {
 // tlsState stands for an answer that came over TLS.
 var tlsState = &tls.ConnectionState{}
 
-var errReset = &wrapped{"read tcp", syscall.ECONNRESET}
+var errReset = &wrapped{"read tcp", socketerr.ConnReset}
 
 type wrapped struct {
 	text string

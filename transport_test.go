@@ -11,11 +11,11 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/retrip-go/retrip/internal/socketerr"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
@@ -60,7 +60,7 @@ func TestLastErrorNamesAttemptsAndReason(t *testing.T) {
 		require.Equal(t, 3, e.Attempts)
 		require.ErrorIs(t, err, ErrAttemptsExhausted)
 		require.NotErrorIs(t, err, ErrQuotaExhausted)
-		require.ErrorIs(t, err, syscall.ECONNRESET)
+		require.ErrorIs(t, err, socketerr.ConnReset)
 		require.False(t, e.Timeout())
 		require.EqualError(t, err, "retrip: attempts exhausted after 3 attempts: read tcp: connection reset by peer")
 	})
@@ -85,7 +85,7 @@ func TestHopelessErrorAfterARetry(t *testing.T) {
 
 // What may be sent twice, by method, promise and proof.
 func TestSafety(t *testing.T) {
-	refused := &net.OpError{Op: "dial", Err: syscall.ECONNREFUSED}
+	refused := &net.OpError{Op: "dial", Err: socketerr.ConnRefused}
 	tests := []struct {
 		name   string
 		method string
@@ -112,8 +112,8 @@ func TestSafety(t *testing.T) {
 		{name: "PATCH, server error", method: "PATCH", first: status(500)},
 		{name: "CONNECT", method: "CONNECT", first: status(500)},
 		{name: "POST, not connected", method: "POST", first: fails(refused), retry: true},
-		{name: "POST, proxy not connected", method: "POST", first: fails(&net.OpError{Op: "proxyconnect", Err: syscall.ECONNREFUSED}), retry: true},
-		{name: "POST, connected and reset", method: "POST", first: fails(&net.OpError{Op: "read", Err: syscall.ECONNRESET})},
+		{name: "POST, proxy not connected", method: "POST", first: fails(&net.OpError{Op: "proxyconnect", Err: socketerr.ConnRefused}), retry: true},
+		{name: "POST, connected and reset", method: "POST", first: fails(&net.OpError{Op: "read", Err: socketerr.ConnReset})},
 		{name: "POST, too early", method: "POST", first: status(425), retry: true},
 		{name: "POST, too many", method: "POST", first: status(429), retry: true},
 		{name: "POST, throttling code", method: "POST", first: jsonError(400, "ThrottlingException"), retry: true},
@@ -190,7 +190,7 @@ func TestCancelDuringWait(t *testing.T) {
 			require.ErrorIs(t, err, context.Canceled)
 			var e *Error
 			require.ErrorAs(t, err, &e)
-			require.True(t, e.Status == 503 || errors.Is(err, syscall.ECONNRESET), "the last failure is reachable")
+			require.True(t, e.Status == 503 || errors.Is(err, socketerr.ConnReset), "the last failure is reachable")
 			require.Equal(t, 500, s.tokens(), "the tokens are back")
 			base.requireClosed(t, 0)
 		})
@@ -246,7 +246,7 @@ func TestWaitBeyondDeadlineFailsFast(t *testing.T) {
 		s.Backoff = Constant{Wait: 2 * time.Second}
 		_, err = get(ctx, &Transport{Base: script(fails(errReset)), Strategy: s})
 		require.ErrorIs(t, err, ErrWaitOverDeadline)
-		require.ErrorIs(t, err, syscall.ECONNRESET)
+		require.ErrorIs(t, err, socketerr.ConnReset)
 		var e *Error
 		require.ErrorAs(t, err, &e)
 		require.True(t, e.Timeout())
@@ -681,7 +681,7 @@ func TestEventsAndTrace(t *testing.T) {
 			{3, 0, 485, Transient, "", "backoff", 400 * time.Millisecond, 4 * time.Second, 0, false},
 			{4, 404, 485, Permanent, "", "", 0, 4400 * time.Millisecond, NotRetryable, true},
 		}, lines)
-		require.ErrorIs(t, seen[2].Err, syscall.ECONNRESET)
+		require.ErrorIs(t, seen[2].Err, socketerr.ConnReset)
 	})
 }
 

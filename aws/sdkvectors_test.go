@@ -12,7 +12,6 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
-	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -21,6 +20,7 @@ import (
 
 	"github.com/retrip-go/retrip"
 	"github.com/retrip-go/retrip/aws"
+	"github.com/retrip-go/retrip/internal/socketerr"
 	"github.com/retrip-go/retrip/services"
 )
 
@@ -128,7 +128,7 @@ type quotaAttempt struct {
 func (a quotaAttempt) play() step {
 	switch a.IO {
 	case "reset":
-		return fails(&net.OpError{Op: "read", Err: syscall.ECONNRESET})
+		return fails(&net.OpError{Op: "read", Err: socketerr.ConnReset})
 	case "timeout":
 		return fails(&net.OpError{Op: "read", Err: os.ErrDeadlineExceeded})
 	}
@@ -648,9 +648,9 @@ func TestVectorsErrorCodes(t *testing.T) {
 	}
 
 	errs := map[string]error{
-		"connection reset by peer (read or write)": syscall.ECONNRESET,
-		"connection refused":                       &net.OpError{Op: "dial", Err: syscall.ECONNREFUSED},
-		"broken pipe":                              syscall.EPIPE,
+		"connection reset by peer (read or write)": socketerr.ConnReset,
+		"connection refused":                       &net.OpError{Op: "dial", Err: socketerr.ConnRefused},
+		"broken pipe":                              socketerr.BrokenPipe,
 		"use of closed network connection":         net.ErrClosed,
 		"DNS temporary (SERVFAIL, timeout)":        &net.DNSError{IsTemporary: true},
 		"connect timeout":                          &net.OpError{Op: "dial", Err: os.ErrDeadlineExceeded},
