@@ -53,3 +53,23 @@ func BenchmarkErrorAnswer(b *testing.B) {
 		})
 	}
 }
+
+// BenchmarkStats shows whether goroutines that count wait for each other's memory:
+// run it with -cpu 1,2,8.
+func BenchmarkStats(b *testing.B) {
+	for name, keep := range map[string]bool{"off": false, "on": true} {
+		b.Run(name, func(b *testing.B) {
+			good := &http.Response{StatusCode: 200, Header: http.Header{}, Body: http.NoBody}
+			tr := &Transport{KeepStats: keep, Base: testkit.Same(good)}
+			b.ReportAllocs()
+			b.RunParallel(func(pb *testing.PB) {
+				req, _ := http.NewRequest("GET", "http://example.com/", nil)
+				for pb.Next() {
+					if _, err := tr.RoundTrip(req); err != nil {
+						b.Fatal(err)
+					}
+				}
+			})
+		})
+	}
+}

@@ -2,12 +2,13 @@ package retrip
 
 import (
 	"context"
-	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/retrip-go/retrip/internal/socketerr"
 )
 
 // What an Observer and a Trace are told.
@@ -45,7 +46,7 @@ func TestEventsAndTrace(t *testing.T) {
 			{3, 0, 485, Transient, "", "backoff", 400 * time.Millisecond, 4 * time.Second, 0, false},
 			{4, 404, 485, Permanent, "", "", 0, 4400 * time.Millisecond, NotRetryable, true},
 		}, lines)
-		require.ErrorIs(t, seen[2].Err, syscall.ECONNRESET)
+		require.ErrorIs(t, seen[2].Err, socketerr.ConnReset)
 	})
 }
 

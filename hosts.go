@@ -1,6 +1,7 @@
 package retrip
 
 import (
+	"cmp"
 	"hash/maphash"
 	"net/http"
 	"net/netip"
@@ -318,7 +319,7 @@ func measureSkew(a Attempt) (offset time.Duration, ok bool) {
 }
 
 // explainsRefusal reports whether an attempt signed with one offset was
-// refused because the true offset is another one.
-func explainsRefusal(signed, measured time.Duration) bool {
-	return (measured - signed).Abs() > skewThreshold
+// refused because the true offset is another one, by the least difference or more.
+func explainsRefusal(signed, measured, least time.Duration) bool {
+	return (measured - signed).Abs() >= cmp.Or(least, skewThreshold+1)
 }

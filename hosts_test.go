@@ -388,7 +388,7 @@ func TestThrottledHostIsNotForgotten(t *testing.T) {
 		throttling = false
 		e := transport.entryOf(hostRequest(t, "throttling"))
 		require.Equal(t, 500, e.policy.tokens(), "the quota is as new")
-		require.True(t, e.policy.limiter.State().Enabled)
+		require.True(t, e.policy.sharedLimiter.State().Enabled)
 		for i := range 20 {
 			ask(fmt.Sprint("well", i))
 		}

@@ -12,7 +12,6 @@ import (
 	"path/filepath"
 	"strings"
 	"sync/atomic"
-	"syscall"
 	"testing"
 	"testing/iotest"
 	"testing/synctest"
@@ -21,6 +20,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/retrip-go/retrip"
+	"github.com/retrip-go/retrip/internal/socketerr"
 	"github.com/retrip-go/retrip/internal/testkit"
 )
 
@@ -67,7 +67,7 @@ func TestErrorOfABodyProvesNothing(t *testing.T) {
 			}
 			req := testkit.RequestTo(t, "POST", server.URL, row.body)
 			_, err := transport.RoundTrip(req)
-			require.ErrorIs(t, err, syscall.ECONNREFUSED)
+			require.ErrorIs(t, err, socketerr.ConnRefused)
 			server.CloseClientConnections()
 			require.LessOrEqual(t, posts.Load(), int32(1), "POSTs that the server saw")
 		})

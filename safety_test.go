@@ -4,12 +4,13 @@ import (
 	"context"
 	"net"
 	"strings"
-	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/retrip-go/retrip/internal/socketerr"
 )
 
 // What may be sent twice, by method, promise and proof. The proofs that the
@@ -40,9 +41,9 @@ var safetyRows = []struct {
 	{name: "POST, timeout", method: "POST", first: fails(&AttemptTimeoutError{time.Second})},
 	{name: "PATCH, server error", method: "PATCH", first: status(500)},
 	{name: "CONNECT", method: "CONNECT", first: status(500)},
-	{name: "POST, not connected", method: "POST", first: fails(&net.OpError{Op: "dial", Err: syscall.ECONNREFUSED}), retry: true},
-	{name: "POST, proxy not connected", method: "POST", first: fails(&net.OpError{Op: "proxyconnect", Err: syscall.ECONNREFUSED}), retry: true},
-	{name: "POST, connected and reset", method: "POST", first: fails(&net.OpError{Op: "read", Err: syscall.ECONNRESET})},
+	{name: "POST, not connected", method: "POST", first: fails(&net.OpError{Op: "dial", Err: socketerr.ConnRefused}), retry: true},
+	{name: "POST, proxy not connected", method: "POST", first: fails(&net.OpError{Op: "proxyconnect", Err: socketerr.ConnRefused}), retry: true},
+	{name: "POST, connected and reset", method: "POST", first: fails(&net.OpError{Op: "read", Err: socketerr.ConnReset})},
 	{name: "POST, too early", method: "POST", first: status(425), retry: true},
 	{name: "POST, too many", method: "POST", first: status(429), retry: true},
 	{name: "POST, throttling code", method: "POST", first: jsonError(400, "ThrottlingException"), retry: true},

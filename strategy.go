@@ -18,10 +18,12 @@ import (
 //
 // A part of your own may be a fmt.Stringer, which is printed, and a Validator.
 //
-// Take one from a mode (Standard, Legacy, Adaptive, …), change what you want
-// to change, and don't change it once a request has used it. A Strategy may
-// serve many requests, Transports and goroutines at once; who shares it shares
-// its quota. Print it to see every setting.
+// Take one from a mode (Standard, Legacy, Adaptive, …), change what you want to
+// change, and don't change it once a request has used it. The zero Strategy is not
+// valid: it has no attempts and no Backoff. A Strategy may serve many requests,
+// Transports and goroutines at once; all of them then share its quota. Print it to see
+// every setting. A setting outside its range is an error of Transport.Validate and
+// of every request.
 type Strategy struct {
 	// MaxAttempts is how often a request is sent at most, the first time
 	// included. 1 means no retry; less is an error.
@@ -35,39 +37,45 @@ type Strategy struct {
 	RetryNonIdempotent bool
 
 	// MaxRetryAfter is the longest wait a server may ask for, and the most all the
-	// waits it asks for may add up to in one request. A longer one ends the
-	// request, which then returns the response at once: who calls again too
-	// early makes it worse. 0 accepts no wait above our own backoff.
-	// The modes say 60 s: our choice, the cap of Azure's azcore.
+	// waits it asks for may add up to in one request. A longer one ends the request
+	// (ErrWaitOverCap), which then returns the response at once: retrying early adds
+	// load. 0 accepts no wait above our own backoff; less than 0 is an error. The
+	// modes say 60 s: our choice, the cap of Azure's azcore.
 	MaxRetryAfter time.Duration
 
-	// MaxLimiterWait is how long an attempt may wait for the Limiter; who would
-	// wait longer fails at once. 0 leaves it to the context's deadline, as the
-	// AWS SDKs do.
+	// MaxLimiterWait is how long an attempt may wait for the Limiter. An attempt that
+	// would wait longer is not sent (ErrWaitOverCap). 0 leaves it to the context's
+	// deadline, as the AWS SDKs do; less than 0 is an error.
 	MaxLimiterWait time.Duration
 
 	// Classifiers are asked in order what an outcome means; the first opinion
 	// wins. Put a rule of your own in front: slices.Insert(s.Classifiers, 0, …).
+	// Without an opinion, an outcome below status 400 is a Success, others Permanent.
 	Classifiers []Classifier
 
 	// Hints are asked in order how long the server asks us to wait; the first
-	// answer wins. The retry waits for the longer of it and the Backoff.
+	// answer wins. The retry waits for the longer of it and the Backoff. With none,
+	// only the Backoff counts.
 	Hints []HintReader
 
-	// Backoff computes the waits, ThrottleBackoff those after a Throttled
-	// outcome; if that is nil, Backoff does both.
+	// Backoff computes the waits, ThrottleBackoff those after a Throttled outcome; if
+	// that is nil, Backoff does both. A nil Backoff is an error.
 	Backoff, ThrottleBackoff Backoff
 
 	// Quota stops retries when most attempts fail. nil stops none.
 	Quota Quota
-	// Cost and ThrottleCost are what a retry takes from a Quota of tokens, the
-	// latter after a Throttled outcome. TimeoutCost is what it takes after a
-	// timeout; 0 means the same as after other failures, as in all AWS SDKs since
-	// 2026.
+	// Cost and ThrottleCost are how many tokens a retry takes from the Quota, the
+	// latter after a Throttled outcome; 0 is free. TimeoutCost is what it takes after
+	// a timeout; 0 means Cost, as in all AWS SDKs since 2026. Less than 0 is an error.
 	Cost, ThrottleCost, TimeoutCost int
 
+	// MinSkew is how much the clocks must differ for a ClockSkewed outcome to be
+	// retried: by less, something else is wrong. 0 means by more than 4 minutes, as
+	// in aws-sdk-go-v2.
+	MinSkew time.Duration
+
 	// LongPoll tells which requests wait for work on the server's side: if the
-	// quota refuses them a retry, they still wait the backoff before they
+	// quota refuses them a retry, they wait as long as that would have before they
 	// return the answer, so that a loop around them does not spin. nil is none.
 	LongPoll func(*http.Request) bool
 
@@ -75,8 +83,8 @@ type Strategy struct {
 	// delays nothing.
 	Limiter *Limiter
 
-	// Rand is the source of jitter: numbers from 0 up to 1, from any goroutine.
-	// nil is math/rand/v2. Tests pin it.
+	// Rand is the source of jitter: numbers from 0 up to but not including 1, from
+	// any goroutine. nil is math/rand/v2. Tests pin it. See Retry.Rand.
 	Rand func() float64
 }
 
@@ -110,6 +118,9 @@ func (s *Strategy) String() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "MaxAttempts: %d\nRetryNonIdempotent: %v\nMaxRetryAfter: %v\nMaxLimiterWait: %v\n",
 		s.MaxAttempts, s.RetryNonIdempotent, s.MaxRetryAfter, s.MaxLimiterWait)
+	if s.MinSkew != 0 {
+		fmt.Fprintf(&b, "MinSkew: %v\n", s.MinSkew)
+	}
 	for _, c := range s.Classifiers {
 		fmt.Fprintf(&b, "Classifier: %s\n", describe(c))
 	}
@@ -137,18 +148,18 @@ func describe(part any) string {
 	return fmt.Sprintf("%T", part)
 }
 
-// A policy is a strategy that was looked at before its first use.
+// A policy is a validated strategy, ready for use.
 type policy struct {
 	*Strategy
-	err     error    // why it can't be used, or nil
-	limiter *Limiter // unless each request has one of its own
+	err           error    // why it can't be used, or nil
+	sharedLimiter *Limiter // unless each request has one of its own
 	// The classifiers that may have an opinion on a response below status 400:
-	// usually none, so that a success costs no questions.
-	onSuccess []Classifier
-	waits     []headerReader
+	// usually none, so that a success skips classification.
+	onSuccess   []Classifier
+	hintReaders []headerReader
 }
 
-// newPolicy looks at a strategy, which is called name in errors.
+// newPolicy validates a strategy, which errors call name.
 func newPolicy(s *Strategy, name string) policy {
 	p := policy{Strategy: s, err: s.check(name)}
 	if p.err != nil {
@@ -157,9 +168,9 @@ func newPolicy(s *Strategy, name string) policy {
 	if p.onSuccess, p.err = ofSuccess(s.Classifiers, name); p.err != nil {
 		return p
 	}
-	p.waits = headerReaders(s.Hints)
+	p.hintReaders = headerReaders(s.Hints)
 	if l := s.Limiter; l != nil && !l.perRequest {
-		p.limiter = l
+		p.sharedLimiter = l
 	}
 	return p
 }
@@ -217,7 +228,7 @@ func (p *policy) listed(code string) string {
 	return ""
 }
 
-// delay is how long to wait before a retry on our own account.
+// delay is the backoff before a retry.
 func (s *Strategy) delay(r Retry) (time.Duration, bool) {
 	if s.Rand != nil {
 		r.Rand = s.Rand()
@@ -237,8 +248,8 @@ func (p *policy) hint(a *Attempt) (h Hint, ok bool) {
 	if a.Response == nil {
 		return Hint{}, false
 	}
-	for i := range p.waits {
-		reader := &p.waits[i]
+	for i := range p.hintReaders {
+		reader := &p.hintReaders[i]
 		if reader.header != "" && headerValue(a.Response.Header, reader.header) == "" {
 			continue
 		}
@@ -323,6 +334,9 @@ func (s *Strategy) check(name string) error {
 	}
 	if s.MaxLimiterWait < 0 {
 		report("MaxLimiterWait", "is %v: use 0 for no limit, or more", s.MaxLimiterWait)
+	}
+	if s.MinSkew < 0 {
+		report("MinSkew", "is %v: use 0 for more than 4 minutes, or more", s.MinSkew)
 	}
 	if s.Cost < 0 {
 		report("Cost", "is %d: use 0 for free retries, or more", s.Cost)

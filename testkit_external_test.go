@@ -2,9 +2,9 @@ package retrip_test
 
 import (
 	"net"
-	"syscall"
 
 	"github.com/retrip-go/retrip"
+	"github.com/retrip-go/retrip/internal/socketerr"
 	"github.com/retrip-go/retrip/internal/testkit"
 )
 
@@ -36,4 +36,4 @@ func asking(rule retrip.Classifier) func(*retrip.Strategy) {
 }
 
 // dialError is what net/http returns for a connection that can't be made.
-var dialError = &net.OpError{Op: "dial", Net: "tcp", Err: syscall.ECONNREFUSED}
+var dialError = &net.OpError{Op: "dial", Net: "tcp", Err: socketerr.ConnRefused}

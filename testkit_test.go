@@ -3,10 +3,10 @@ package retrip
 import (
 	"crypto/tls"
 	"net/http"
-	"syscall"
 	"testing"
 	"time"
 
+	"github.com/retrip-go/retrip/internal/socketerr"
 	"github.com/retrip-go/retrip/internal/testkit"
 )
 
@@ -76,7 +76,7 @@ func cost14() *Strategy {
 // tlsState stands for an answer that came over TLS.
 var tlsState = &tls.ConnectionState{}
 
-var errReset = &wrapped{"read tcp", syscall.ECONNRESET}
+var errReset = &wrapped{"read tcp", socketerr.ConnReset}
 
 type wrapped struct {
 	text string

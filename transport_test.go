@@ -8,12 +8,13 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/retrip-go/retrip/internal/socketerr"
 )
 
 func TestRetriesUntilSuccess(t *testing.T) {
@@ -56,7 +57,7 @@ func TestLastErrorNamesAttemptsAndReason(t *testing.T) {
 		require.Equal(t, 3, e.Attempts)
 		require.ErrorIs(t, err, ErrAttemptsExhausted)
 		require.NotErrorIs(t, err, ErrQuotaExhausted)
-		require.ErrorIs(t, err, syscall.ECONNRESET)
+		require.ErrorIs(t, err, socketerr.ConnReset)
 		require.False(t, e.Timeout())
 		require.EqualError(t, err, "retrip: attempts exhausted after 3 attempts: read tcp: connection reset by peer")
 	})
@@ -96,7 +97,7 @@ func TestCancelDuringWait(t *testing.T) {
 			require.ErrorIs(t, err, context.Canceled)
 			var e *Error
 			require.ErrorAs(t, err, &e)
-			require.True(t, e.Status == 503 || errors.Is(err, syscall.ECONNRESET), "the last failure is reachable")
+			require.True(t, e.Status == 503 || errors.Is(err, socketerr.ConnReset), "the last failure is reachable")
 			require.Equal(t, 500, s.tokens(), "the tokens are back")
 			base.RequireClosed(t, 0)
 		})
@@ -152,7 +153,7 @@ func TestWaitBeyondDeadlineFailsFast(t *testing.T) {
 		s.Backoff = Constant{Wait: 2 * time.Second}
 		_, err = get(ctx, &Transport{Base: script(fails(errReset)), Strategy: s})
 		require.ErrorIs(t, err, ErrWaitOverDeadline)
-		require.ErrorIs(t, err, syscall.ECONNRESET)
+		require.ErrorIs(t, err, socketerr.ConnReset)
 		var e *Error
 		require.ErrorAs(t, err, &e)
 		require.True(t, e.Timeout())

@@ -8,7 +8,6 @@ import (
 	"os"
 	"slices"
 	"strings"
-	"syscall"
 	"testing"
 	"testing/iotest"
 	"time"
@@ -17,15 +16,16 @@ import (
 
 	"github.com/retrip-go/retrip"
 	"github.com/retrip-go/retrip/aws"
+	"github.com/retrip-go/retrip/internal/socketerr"
 	"github.com/retrip-go/retrip/internal/testkit"
 	"github.com/retrip-go/retrip/services"
 )
 
 // namedErrors are the errors that the vectors name.
 var namedErrors = map[string]error{
-	"connection reset by peer (read or write)": syscall.ECONNRESET,
-	"connection refused":                       &net.OpError{Op: "dial", Err: syscall.ECONNREFUSED},
-	"broken pipe":                              syscall.EPIPE,
+	"connection reset by peer (read or write)": socketerr.ConnReset,
+	"connection refused":                       &net.OpError{Op: "dial", Err: socketerr.ConnRefused},
+	"broken pipe":                              socketerr.BrokenPipe,
 	"use of closed network connection":         net.ErrClosed,
 	"DNS temporary (SERVFAIL, timeout)":        &net.DNSError{IsTemporary: true},
 	"connect timeout":                          &net.OpError{Op: "dial", Err: os.ErrDeadlineExceeded},

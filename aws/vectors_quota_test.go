@@ -5,7 +5,6 @@ import (
 	"net"
 	"os"
 	"strings"
-	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -14,6 +13,7 @@ import (
 
 	"github.com/retrip-go/retrip"
 	"github.com/retrip-go/retrip/aws"
+	"github.com/retrip-go/retrip/internal/socketerr"
 )
 
 type quotaParams struct {
@@ -88,7 +88,7 @@ type quotaAttempt struct {
 func (a quotaAttempt) play() step {
 	switch a.IO {
 	case "reset":
-		return fails(&net.OpError{Op: "read", Err: syscall.ECONNRESET})
+		return fails(&net.OpError{Op: "read", Err: socketerr.ConnReset})
 	case "timeout":
 		return fails(&net.OpError{Op: "read", Err: os.ErrDeadlineExceeded})
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"strconv"
+	"time"
 
 	"github.com/retrip-go/retrip"
 	"go.opentelemetry.io/otel/attribute"
@@ -20,8 +21,8 @@ const (
 )
 
 // Metrics measures what retrip.Transports do: Transport.Observe is its Observe,
-// and Watch adds the gauges. It may serve several Transports. All methods are
-// safe for concurrent use.
+// and Watch adds the gauges. Make one with NewMetrics; the zero Metrics can't be
+// used. It may serve several Transports. All methods are safe for concurrent use.
 type Metrics struct {
 	meter   metric.Meter
 	servers *servers
@@ -37,7 +38,7 @@ type Metrics struct {
 }
 
 // NewMetrics returns Metrics for the MeterProvider of o. The package's comment
-// lists them.
+// lists them. Options that are not valid are an error.
 func NewMetrics(o Options) (*Metrics, error) {
 	o, err := o.withDefaults()
 	if err != nil {
@@ -120,8 +121,12 @@ func (m *Metrics) observeEnd(ctx context.Context, s *server, e retrip.Event) {
 // outcome is what became of the request whose final event e is.
 func outcome(e retrip.Event) string {
 	switch {
+	case e.Reason == retrip.Cancelled && deadlinePassed(e.Request.Context()):
+		return "timeout"
 	case e.Reason == retrip.Cancelled:
 		return "cancelled"
+	case e.Reason == retrip.NotRetryable && 400 <= e.Status && e.Status < 500:
+		return "rejected"
 	case e.Reason != 0:
 		return "failed"
 	case e.Attempt > 1:
@@ -129,6 +134,14 @@ func outcome(e retrip.Event) string {
 	default:
 		return "success"
 	}
+}
+
+// deadlinePassed tells a deadline from a call that the caller cancelled. The
+// context's error does not: when http.Client.Timeout is over, the client may
+// cancel the context just before its deadline ends it.
+func deadlinePassed(ctx context.Context) bool {
+	deadline, ok := ctx.Deadline()
+	return ok && !time.Now().Before(deadline)
 }
 
 // waitFrom is whose wish the wait is. A wait reader's own name for it is left

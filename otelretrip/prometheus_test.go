@@ -111,6 +111,7 @@ func testNames(t *testing.T, series map[string]map[string]bool) {
 	} {
 		require.Contains(t, series[metric], "server_address", metric)
 		require.Contains(t, series[metric], label, metric)
+		require.Contains(t, series[metric], "otel_scope_version", metric)
 	}
 }
 
@@ -140,7 +141,7 @@ func testDocumentation(t *testing.T, series map[string]map[string]bool) {
 
 var (
 	sample = regexp.MustCompile(`(?m)^(\w+)(?:\{(.*)\})? \S+$`)
-	label  = regexp.MustCompile(`(\w+)="`)
+	label  = regexp.MustCompile(`(\w+)="[^"]`) // an empty one is as good as none
 )
 
 // scrape returns the labels of each metric that target has.
@@ -205,11 +206,53 @@ func testDashboard(t *testing.T, series map[string]map[string]bool) {
 		}
 		require.Equal(t, p.Type != "row", len(p.Targets) > 0, p.Title)
 		for _, target := range p.Targets {
+			requireVariables(t, target.Expr)
+			if strings.Contains(target.Expr, "retrip_quota_tokens") || strings.Contains(target.Expr, "retrip_limiter_") {
+				require.Contains(t, target.Expr, `"all servers"`, "the gauges of a shared strategy have no server")
+			}
 			grouped := requireExported(t, series, target.Expr)
 			for _, l := range legend.FindAllStringSubmatch(target.LegendFormat, -1) {
 				require.Contains(t, grouped, l[1], p.Title)
 			}
 		}
+	}
+}
+
+// requireVariables checks that each selector of a query obeys the dashboard's
+// variables.
+func requireVariables(t *testing.T, expr string) {
+	t.Helper()
+	for _, s := range selector.FindAllStringSubmatch(expr, -1) {
+		for label, variable := range map[string]string{"job": "$job", "instance": "$instance", "server_address": "$server"} {
+			require.Contains(t, s[2], label+`=~"`+variable+`"`, expr)
+		}
+	}
+}
+
+// The dashboard lets the reader choose jobs, instances and servers. Each choice
+// narrows the next.
+func TestDashboardVariables(t *testing.T) {
+	text, err := os.ReadFile("dashboards/retrip.json")
+	require.NoError(t, err)
+	var d struct {
+		Templating struct {
+			List []struct {
+				Name  string
+				Query json.RawMessage
+			}
+		}
+	}
+	require.NoError(t, json.Unmarshal(text, &d))
+	want := []struct{ name, query string }{
+		{"datasource", "prometheus"},
+		{"job", `label_values(retrip_attempts_total, job)`},
+		{"instance", `label_values(retrip_attempts_total{job=~\"$job\"}, instance)`},
+		{"server", `label_values(retrip_attempts_total{job=~\"$job\", instance=~\"$instance\"}, server_address)`},
+	}
+	require.Len(t, d.Templating.List, len(want))
+	for i, v := range d.Templating.List {
+		require.Equal(t, want[i].name, v.Name)
+		require.Contains(t, string(v.Query), want[i].query)
 	}
 }
 
@@ -224,7 +267,8 @@ func requireExported(t *testing.T, series map[string]map[string]bool, expr strin
 		require.Contains(t, series, s[1], expr)
 		maps.Copy(known, series[s[1]])
 		for _, m := range matcher.FindAllStringSubmatch(s[2], -1) {
-			require.Contains(t, series[s[1]], m[1], expr)
+			scraped := m[1] == "job" || m[1] == "instance" // Prometheus adds these
+			require.True(t, scraped || series[s[1]][m[1]], "%s: %s", expr, m[1])
 		}
 	}
 	for _, g := range grouping.FindAllStringSubmatch(expr, -1) {
@@ -234,6 +278,22 @@ func requireExported(t *testing.T, series map[string]map[string]bool, expr strin
 		}
 	}
 	return grouped
+}
+
+// Each alert links to its own section of docs/signals.md.
+func TestRunbooks(t *testing.T) {
+	alerts, err := os.ReadFile("dashboards/alerts.yml")
+	require.NoError(t, err)
+	page, err := os.ReadFile("../docs/signals.md")
+	require.NoError(t, err)
+	names := regexp.MustCompile(`- alert: (\w+)`).FindAllStringSubmatch(string(alerts), -1)
+	require.Len(t, names, 5)
+	require.Equal(t, 5, strings.Count(string(alerts), "runbook_url:"))
+	for _, name := range names {
+		url := "https://github.com/retrip-go/retrip/blob/main/docs/signals.md#" + strings.ToLower(name[1])
+		require.Contains(t, string(alerts), `runbook_url: "`+url+`"`)
+		require.True(t, strings.Contains(string(page), "\n### "+name[1]+"\n"), "docs/signals.md has no section %s", name[1])
+	}
 }
 
 // The alerts fire when they should and not when they should not.
@@ -268,7 +328,7 @@ func testPrometheus(t *testing.T, target string) {
 		found, err := p.query("sum_over_time(up[1m]) >= 4")
 		return err == nil && found > 0
 	}, 30*time.Second, 200*time.Millisecond)
-	variables := strings.NewReplacer("$__rate_interval", "10s", "$__range", "1m", "$server", ".*")
+	variables := strings.NewReplacer("$__rate_interval", "10s", "$__range", "1m", "$server", ".*", "$job", "retrip", "$instance", ".*")
 	for _, panel := range dashboard(t) {
 		for _, target := range panel.Targets {
 			found, err := p.query(variables.Replace(target.Expr))
@@ -284,13 +344,18 @@ func testPrometheus(t *testing.T, target string) {
 		}
 	}
 	require.NoError(t, p.get("rules", nil, &rules))
-	require.Len(t, rules.Data.Groups[0].Rules, 4)
+	require.Len(t, rules.Data.Groups[0].Rules, 5)
 	for _, rule := range rules.Data.Groups[0].Rules {
 		require.Equal(t, "ok", rule.Health, rule)
 	}
-	found, err := p.query(`ALERTS{alertname="RetripQuotaEmpty", alertstate="pending", server_address="down.example"}`)
-	require.NoError(t, err)
-	require.Positive(t, found)
+	for _, alert := range []string{
+		`{alertname="RetripQuotaEmpty", alertstate="pending", server_address="down.example"}`,
+		`{alertname="RetripRequestsFailing", alertstate="firing", server_address="down.example"}`,
+	} {
+		found, err := p.query("ALERTS" + alert)
+		require.NoError(t, err)
+		require.Positive(t, found, alert)
+	}
 }
 
 // prom is the address of a running Prometheus.

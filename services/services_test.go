@@ -5,7 +5,6 @@ import (
 	"math"
 	"net/http"
 	"strings"
-	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -14,6 +13,7 @@ import (
 
 	"github.com/retrip-go/retrip"
 	"github.com/retrip-go/retrip/aws"
+	"github.com/retrip-go/retrip/internal/socketerr"
 	"github.com/retrip-go/retrip/internal/testkit"
 	"github.com/retrip-go/retrip/services"
 )
@@ -316,9 +316,9 @@ func TestBrokenConnectionsAreAsInStandard(t *testing.T) {
 	for _, table := range tables {
 		for _, method := range []string{http.MethodGet, post} {
 			synctest.Test(t, func(t *testing.T) {
-				s, base := table.make(), testkit.Script(testkit.Fails(syscall.ECONNRESET))
+				s, base := table.make(), testkit.Script(testkit.Fails(socketerr.ConnReset))
 				_, err := (&retrip.Transport{Strategy: s, Base: base}).RoundTrip(testkit.NewRequest(t, method, nil))
-				require.ErrorIs(t, err, syscall.ECONNRESET)
+				require.ErrorIs(t, err, socketerr.ConnReset)
 				attempts := len(base.Sent())
 				require.Equal(t, method == http.MethodGet || s.RetryNonIdempotent, attempts == 3, "%s %s: %d", table.name, method, attempts)
 			})

@@ -99,8 +99,8 @@ var quotas = []mutant{
 	{
 		name:  "A quota that panics when it gets something back leaves the response open",
 		file:  "finish.go",
-		old:   `func (r *route) end(p *permit, o *outcome, returned *http.Response) {`,
-		new:   `func (r *route) end(p *permit, o *outcome, returned *http.Response) { r.giveBack(p)`,
+		old:   `func (r *route) cleanUp(p *permit, o *outcome, returned *http.Response) {`,
+		new:   `func (r *route) cleanUp(p *permit, o *outcome, returned *http.Response) { r.giveBack(p)`,
 		tests: `TestQuotaThatPanicsLeavesNothingOpen|TestQuotaAndObserveThatPanicLeaveNothingOpen`,
 	},
 }

@@ -107,7 +107,8 @@ func TestForgottenCopyHoldsNoMemory(t *testing.T) {
 			runtime.AddCleanup(src, func(int) { freed.Add(1) }, 0)
 			req, err := http.NewRequestWithContext(ctx, "PUT", "http://example.com/", src)
 			require.NoError(t, err)
-			b := replay.New(req)
+			var b replay.Body
+			b.Begin(req)
 			b.Keep(10)
 			out := req.WithContext(ctx)
 			require.NoError(t, b.Open(ctx, out))
