@@ -27,6 +27,7 @@ var documented = []struct {
 	{"Standard", retrip.Standard, "AWS SDK for Java 2.x guide, Retry behavior, standard; statuses: ours"},
 	{"Legacy", retrip.Legacy, "the same page, legacy; statuses: ours"},
 	{"Adaptive", retrip.Adaptive, "the same page, adaptive (ADAPTIVE_V2); statuses: ours"},
+	{"Gated", retrip.Gated, "ours: as Standard, with a gate (quotas.md)"},
 	{"aws.Standard2026", aws.Standard2026, "AWS SDKs and Tools Reference Guide, Retry behavior, 2026"},
 	{"aws.Adaptive2026", aws.Adaptive2026, "the same page"},
 	{"aws.Standard2026DynamoDB", aws.Standard2026DynamoDB, "the same page"},
@@ -77,7 +78,7 @@ longer for a server than a minute, unless told so (Strategy.MaxRetryAfter).
 
 Rand is uniform from 0 to 1, n the number of the retry from 0. A bucket's cost
 is per retry, other failures / throttling; a success gives back what its retry
-cost, at least 1. Other variants are a field away: TestVectorsQuota and
+cost, at least 1. A gate counts no tokens; see [quotas.md](quotas.md). Other variants are a field away: TestVectorsQuota and
 TestVectorsBackoff in package aws set those of the Go, Rust, JavaScript and PHP SDKs.
 
 | mode | attempts | repeats | backoff | after throttling | bucket | cost | limiter | source |
@@ -89,8 +90,11 @@ TestVectorsBackoff in package aws set those of the Go, Rust, JavaScript and PHP 
 		if s.RetryNonIdempotent {
 			repeats = "all"
 		}
-		if q, ok := s.Quota.(*retrip.Bucket); ok {
+		switch q := s.Quota.(type) {
+		case *retrip.Bucket:
 			bucket, cost = fmt.Sprint(q.Capacity()), fmt.Sprintf("%d / %d", s.Cost, s.ThrottleCost)
+		case *retrip.Gate:
+			bucket = "gate"
 		}
 		switch {
 		case d.name == "aws.AdaptiveV1":

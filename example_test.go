@@ -299,7 +299,7 @@ func ExampleMode() {
 	fmt.Println(m.UnmarshalText([]byte("turbo")))
 	// Output:
 	// adaptive 3
-	// retrip: unknown mode "turbo": use one of standard, legacy, adaptive
+	// retrip: unknown mode "turbo": use one of standard, legacy, adaptive, gated
 }
 
 // HintHeader reads waits from a service's own header.
@@ -309,6 +309,41 @@ func ExampleHintHeader() {
 		retrip.HintHeader{Name: "X-Backoff-Millis", Format: retrip.Milliseconds}))
 	fmt.Println(s.Hints[0])
 	// Output: X-Backoff-Millis (milliseconds)
+}
+
+// Any strategy takes a gate. This server stops answering: two requests are
+// retried, and then each is sent once until the server is back.
+func ExampleGate() {
+	gate := new(retrip.Gate)
+	s := quick()
+	s.Quota = gate
+	up, sent := false, 0
+	client := &http.Client{Transport: &retrip.Transport{Strategy: s, Base: roundTrip(func(req *http.Request) (*http.Response, error) {
+		sent++
+		if up {
+			return answerWith(req, http.StatusOK, ""), nil
+		}
+		return nil, os.ErrDeadlineExceeded // as a read that times out
+	})}}
+	get := func() {
+		before := sent
+		if resp, err := client.Get("http://example.com/"); err == nil {
+			resp.Body.Close()
+		}
+		fmt.Print(sent-before, " ")
+	}
+	for range 6 {
+		get()
+	}
+	fmt.Println("attempts;", gate)
+	up = true
+	for range 4 {
+		get()
+	}
+	fmt.Println("attempts;", gate)
+	// Output:
+	// 3 3 1 1 1 1 attempts; gate with doubt 8
+	// 1 1 1 1 attempts; gate with doubt 0
 }
 
 // The limiter's state, as a monitoring page might show it.
