@@ -44,7 +44,11 @@ func (g *plainGate) failed(f Failure) {
 	if f.Done.Sub(g.since) >= time.Second || f.Done.Before(g.since) {
 		g.late = true
 	}
-	if f.Timeout && g.doubt+1 >= plainLimit(f.MaxAttempts) {
+	took := time.Duration(0)
+	if !f.Sent.IsZero() {
+		took = f.Done.Sub(f.Sent)
+	}
+	if (f.Timeout || took >= time.Second) && g.doubt+1 >= plainLimit(f.MaxAttempts) {
 		g.late = true
 	}
 	if !g.late && g.doubt+adds > g.most {
@@ -184,6 +188,9 @@ func TestGateAnswersAsThePlainOne(t *testing.T) {
 				r.hinted++
 			}
 			f.Attempt, f.Hinted = r.attempt, r.hinted
+			if rng.IntN(2) == 0 {
+				f.Sent = now.Add(-time.Duration(rng.IntN(1500)) * time.Millisecond)
+			}
 			gate.Failed(f)
 			plain.failed(f)
 			ok := gate.Take(t.Context(), f)
