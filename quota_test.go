@@ -60,7 +60,8 @@ func TestQuotaHearsOfEachAttempt(t *testing.T) {
 		}
 		return f
 	}
-	hinted := func(f *retrip.Failure) { f.Hinted = 1 }
+	hint := func(f *retrip.Failure) { f.Hint, f.Hinted = true, 1 }
+	hinted := func(f *retrip.Failure) { f.Hinted = 1 } // before
 	timeout := func(f *retrip.Failure) { f.Timeout = true }
 	asks := func(f retrip.Failure) []any { return []any{f, asked(f)} }
 	rows := map[string]struct {
@@ -77,7 +78,7 @@ func TestQuotaHearsOfEachAttempt(t *testing.T) {
 		"not idempotent":                               {"POST", 9, []play{answers(503)}, [][]any{{failure(1, retrip.Transient)}}},
 		"a wait over the cap":                          {"GET", 9, []play{answers(429, "Retry-After", "99")}, [][]any{{failure(1, retrip.Throttled)}}},
 		"all attempts": {"GET", 9, []play{answers(429, "Retry-After", "1"), fails(syscall.ETIMEDOUT), answers(503)}, [][]any{
-			asks(failure(1, retrip.Throttled, hinted)), asks(failure(2, retrip.Transient, hinted, timeout)), {failure(3, retrip.Transient, hinted)},
+			asks(failure(1, retrip.Throttled, hint)), asks(failure(2, retrip.Transient, hinted, timeout)), {failure(3, retrip.Transient, hinted)},
 		}},
 	}
 	for name, row := range rows {
