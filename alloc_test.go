@@ -31,6 +31,8 @@ func TestSuccessAllocatesNothing(t *testing.T) {
 		"adaptive":              {Base: base, Strategy: Adaptive()},
 		"adaptive per host":     {Base: base, PerKey: func(string) *Strategy { return Adaptive() }},
 		"adaptive, throttled":   {Base: base, Strategy: throttled},
+		"gated":                 {Base: base, Strategy: Gated()},
+		"gated per host":        {Base: base, PerKey: func(string) *Strategy { return Gated() }},
 		"observer that ignores": {Base: base, Observe: func(Event) {}},
 	}
 	get, err := http.NewRequest("GET", "http://example.com:80/path", nil)
@@ -80,6 +82,7 @@ func BenchmarkSuccess(b *testing.B) {
 	run("base", base)
 	run("single", &Transport{Base: base, Strategy: Standard()})
 	run("perhost", &Transport{Base: base})
+	run("gated", &Transport{Base: base, Strategy: Gated()})
 	run("adaptive", &Transport{Base: base, Strategy: Adaptive()})
 	run("observed", &Transport{Base: base, Strategy: Standard(), Observe: func(Event) {}})
 	run("logged", &Transport{Base: base, Strategy: Standard(), Observe: LogTo(slog.New(slog.DiscardHandler))})

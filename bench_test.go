@@ -1,10 +1,14 @@
 package retrip
 
 import (
+	"context"
+	"fmt"
 	"io"
 	"net/http"
+	"runtime"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/retrip-go/retrip/internal/testkit"
 )
@@ -72,4 +76,58 @@ func BenchmarkStats(b *testing.B) {
 			})
 		})
 	}
+}
+
+// BenchmarkBucket and BenchmarkGate are the two quotas, alone, with 1, 2 and 8
+// goroutines: a success that finds nothing to do, a failure with its retry and
+// then a success, and a retry that is refused.
+func BenchmarkBucket(b *testing.B) {
+	empty := NewBucket(4)
+	benchmarkQuota(b, func() Quota { return NewBucket(1 << 40) }, func() Quota { return empty })
+}
+
+func BenchmarkGate(b *testing.B) {
+	shut := new(Gate)
+	f := Failure{Class: Transient, Attempt: 1, MaxAttempts: 3}
+	for range 20 {
+		shut.Failed(f)
+		f.Done = f.Done.Add(time.Second)
+	}
+	benchmarkQuota(b, func() Quota { return new(Gate) }, func() Quota { return shut })
+}
+
+func benchmarkQuota(b *testing.B, fresh, refusing func() Quota) {
+	ctx, done := context.Background(), time.Now()
+	refused := refusing()
+	for _, procs := range []int{1, 2, 8} {
+		run := func(name string, q Quota, use func(Quota)) {
+			b.Run(fmt.Sprintf("%s/procs=%d", name, procs), func(b *testing.B) {
+				defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(procs))
+				b.ReportAllocs()
+				b.RunParallel(func(pb *testing.PB) {
+					for pb.Next() {
+						use(q)
+					}
+				})
+			})
+		}
+		run("success", fresh(), func(q Quota) { q.Answered(Success, 0) })
+		run("retry", fresh(), func(q Quota) {
+			f := Failure{Class: Transient, Attempt: 1, MaxAttempts: 3, Cost: 5, Done: done}
+			q.Failed(f)
+			q.Answered(Success, f.Cost*btoi(q.Take(ctx, f)))
+		})
+		run("refusal", refused, func(q Quota) {
+			f := Failure{Class: Transient, Attempt: 1, MaxAttempts: 3, Cost: 5, Done: done}
+			q.Failed(f)
+			q.Take(ctx, f)
+		})
+	}
+}
+
+func btoi(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
 }

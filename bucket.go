@@ -43,8 +43,10 @@ type Failure struct {
 	// Attempt is the number of the attempt, from 1, and MaxAttempts how many the
 	// request may take.
 	Attempt, MaxAttempts int
-	// Hinted is how many of the request's failures up to this one came with a wait
-	// that the server asked for and that Strategy.MaxRetryAfter allows.
+	// Hint tells that the failure came with a wait that the server asked for and
+	// that Strategy.MaxRetryAfter allows.
+	Hint bool
+	// Hinted is how many of the request's failures up to this one had a Hint.
 	Hinted int
 	// Cost is how many tokens a retry costs by the strategy's settings, 0 or more.
 	// A quota that does not count tokens may ignore it.
@@ -54,15 +56,21 @@ type Failure struct {
 	Sent, Done time.Time
 }
 
-// A MeteredQuota is a Quota that can say what it has, for events and Stats.
-// Tokens is what it has now, and Capacity what it has when it is full, both 0 or
-// more. A key that has a quota of its own is forgotten, to make room for others,
-// only while that is Full.
-type MeteredQuota interface {
+// A RestingQuota is a Quota that can say that it is as good as new. Only a key
+// whose quota is Full can be forgotten to make room for others. Bucket and Gate
+// can say so.
+type RestingQuota interface {
 	Quota
+	Full() bool
+}
+
+// A MeteredQuota is a Quota that counts tokens and can say how many, for events
+// and Stats. Tokens is what it has now, and Capacity what it has when it is full,
+// both 0 or more.
+type MeteredQuota interface {
+	RestingQuota
 	Tokens() int
 	Capacity() int
-	Full() bool
 }
 
 // Bucket is the AWS SDKs' retry quota, counted in tokens: it starts full, a retry

@@ -126,7 +126,7 @@ func (r *route) report(o *outcome, v verdict, past *history) {
 func (r *route) failure(o *outcome, v verdict, past *history) Failure {
 	return Failure{
 		Class: v.class, Timeout: isTimeout(o.Err), Attempt: o.Number, MaxAttempts: r.attempts,
-		Hinted: past.hints + o.obeyed(r.policy, past), Cost: r.policy.costOf(&o.Attempt, v.class), Sent: o.Sent, Done: o.Done,
+		Hint: o.obeyed(r.policy, past) == 1, Hinted: past.hints + o.obeyed(r.policy, past), Cost: r.policy.costOf(&o.Attempt, v.class), Sent: o.Sent, Done: o.Done,
 	}
 }
 

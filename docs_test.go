@@ -33,6 +33,7 @@ var documented = []struct {
 	{"Standard", retrip.Standard, "AWS SDK for Java 2.x guide, Retry behavior, standard; statuses: ours"},
 	{"Legacy", retrip.Legacy, "the same page, legacy; statuses: ours"},
 	{"Adaptive", retrip.Adaptive, "the same page, adaptive (ADAPTIVE_V2); statuses: ours"},
+	{"Gated", retrip.Gated, "ours: as Standard, with a gate (quotas.md)"},
 	{"aws.Standard2026", aws.Standard2026, "AWS SDKs and Tools Reference Guide, Retry behavior, 2026"},
 	{"aws.Adaptive2026", aws.Adaptive2026, "the same page"},
 	{"aws.Standard2026DynamoDB", aws.Standard2026DynamoDB, "the same page"},
@@ -92,6 +93,7 @@ Made by ` + "`go test -run ModesTable -update .`" + ` from the functions themsel
 | to wait rather than fail where a service throttles you for minutes at a time | ` + "`Adaptive`" + `, with one strategy for each throttled resource |
 | to call AWS as its SDKs do since 2026 | ` + "`aws.Standard2026`, `aws.Adaptive2026`" + `, for DynamoDB those with its name |
 | to call GitHub, Stripe, Azure or another service with rules of its own | package services: [services.md](services.md) |
+| that no outage makes your clients send a storm of retries | ` + "`Gated`" + `; see [quotas.md](quotas.md) |
 | to behave exactly like an older SDK | ` + "`Legacy`" + ` or the preset named after it |
 
 If in doubt, take ` + "`Standard`" + `. ` + "`Adaptive`" + ` delays first attempts too once the server
@@ -99,7 +101,7 @@ throttles, which is right only if all requests of the strategy share one limit.
 ` + "`Legacy`" + ` makes one attempt more, and its retries after throttling cost no quota: if
 the server throttles everything, it goes on retrying.
 
-The modes ` + "`Standard`, `Legacy` and `Adaptive`" + `, and those of 2026, retry a request that is not
+The modes ` + "`Standard`, `Legacy`, `Adaptive` and `Gated`" + `, and those of 2026, retry a request that is not
 idempotent only if the server certainly did not process it. The presets named
 after an SDK do what that SDK does, and repeat every request whatever its method
 ("all" below). With each of them a server may ask for a wait of up to a minute
@@ -109,8 +111,8 @@ after an SDK do what that SDK does, and repeat every request whatever its method
 
 Rand is uniform between 0 and 1; n is the number of the retry, from 0. A bucket's
 cost is what a retry takes from it after other failures / after throttling; a
-request that succeeds gives back what its last retry took, and at least 1. Other
-variants are a field away: TestVectorsQuota and TestVectorsBackoff in package aws
+request that succeeds gives back what its last retry took, and at least 1. A gate
+counts no tokens; [quotas.md](quotas.md) says which quota to take. Other variants are a field away: TestVectorsQuota and TestVectorsBackoff in package aws
 set those of the Go, Rust, JavaScript and PHP SDKs.
 
 | mode | attempts | repeats | backoff | after throttling | bucket | cost | limiter | source |
@@ -125,8 +127,11 @@ func numbersTable() string {
 		if s.RetryNonIdempotent {
 			repeats = "all"
 		}
-		if q, ok := s.Quota.(*retrip.Bucket); ok {
+		switch q := s.Quota.(type) {
+		case *retrip.Bucket:
 			bucket, cost = fmt.Sprint(q.Capacity()), fmt.Sprintf("%d / %d", s.Cost, s.ThrottleCost)
+		case *retrip.Gate:
+			bucket = "gate"
 		}
 		switch {
 		case d.name == "aws.AdaptiveV1":
@@ -304,7 +309,7 @@ func requireTests(t *testing.T, file, pattern string) {
 
 // shownBy has the concepts that are shown by the example of another.
 var shownBy = map[string]string{
-	".LimiterState": "Limiter_State", ".NewLimiter": "Limiter",
+	".LimiterState": "Limiter_State", ".NewLimiter": "Limiter", "migrateGiveUpError": "ErrorOnGiveUp", ".RestingQuota": "Gate",
 }
 
 // Each exported function and type has an Example with checked output.

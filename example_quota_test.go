@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"os"
 	"strings"
 	"sync/atomic"
 
@@ -123,4 +124,39 @@ func ExampleMeteredQuota() {
 	// Output:
 	// 95 100 false
 	// true
+}
+
+// Any strategy takes a gate. This server stops answering: two requests are
+// retried, and then each is sent once until the server is back.
+func ExampleGate() {
+	gate := new(retrip.Gate)
+	s := quick()
+	s.Quota = gate
+	up, sent := false, 0
+	client := &http.Client{Transport: &retrip.Transport{Strategy: s, Base: step(func(req *http.Request) (*http.Response, error) {
+		sent++
+		if up {
+			return status(http.StatusOK)(req)
+		}
+		return nil, os.ErrDeadlineExceeded // as a read that times out
+	})}}
+	get := func() {
+		before := sent
+		if resp, err := client.Get("http://example.com/"); err == nil {
+			resp.Body.Close()
+		}
+		fmt.Print(sent-before, " ")
+	}
+	for range 6 {
+		get()
+	}
+	fmt.Println("attempts;", gate)
+	up = true
+	for range 4 {
+		get()
+	}
+	fmt.Println("attempts;", gate)
+	// Output:
+	// 3 3 1 1 1 1 attempts; gate with doubt 8
+	// 1 1 1 1 attempts; gate with doubt 0
 }

@@ -57,7 +57,7 @@ func ExampleMode() {
 	fmt.Println(m.UnmarshalText([]byte("turbo")))
 	// Output:
 	// adaptive <nil>
-	// retrip: unknown mode "turbo": use one of standard, legacy, adaptive
+	// retrip: unknown mode "turbo": use one of standard, legacy, adaptive, gated
 }
 
 // A limiter for each table of a database, which has a limit of its own: the key

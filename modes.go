@@ -14,11 +14,12 @@ import (
 // own variables and files, and has the modes that AWS SDKs use since 2026.
 type Mode uint8
 
-// The modes, whose names are "standard", "legacy" and "adaptive".
+// The modes, whose names are "standard", "legacy", "adaptive" and "gated".
 const (
 	ModeStandard Mode = iota
 	ModeLegacy
 	ModeAdaptive
+	ModeGated
 )
 
 const (
@@ -31,7 +32,7 @@ const (
 // modes has what differs between the modes. The source is the page "Retry
 // behavior" of the guide to the AWS SDK for Java 2.x. After throttling,
 // Standard and Adaptive start at 1 s by its prose and by the SDK's source; its
-// table says 100 ms. The statuses are our choice.
+// table says 100 ms. The statuses are our choice, and so is Gated.
 var modes = [...]struct {
 	name         string
 	attempts     int
@@ -39,10 +40,12 @@ var modes = [...]struct {
 	throttled    Backoff // after throttling
 	throttleCost int
 	limited      bool // has a send-rate limiter
+	gated        bool // has a gate in the place of the bucket
 }{
-	ModeStandard: {"standard", 3, fullJitter(100 * time.Millisecond), fullJitter(time.Second), quotaCost, false},
-	ModeLegacy:   {"legacy", 4, fullJitter(100 * time.Millisecond), EqualJitter{500 * time.Millisecond, maxBackoff}, 0, false},
-	ModeAdaptive: {"adaptive", 3, fullJitter(100 * time.Millisecond), fullJitter(time.Second), quotaCost, true},
+	ModeStandard: {"standard", 3, fullJitter(100 * time.Millisecond), fullJitter(time.Second), quotaCost, false, false},
+	ModeLegacy:   {"legacy", 4, fullJitter(100 * time.Millisecond), EqualJitter{500 * time.Millisecond, maxBackoff}, 0, false, false},
+	ModeAdaptive: {"adaptive", 3, fullJitter(100 * time.Millisecond), fullJitter(time.Second), quotaCost, true, false},
+	ModeGated:    {"gated", 3, fullJitter(100 * time.Millisecond), fullJitter(time.Second), quotaCost, false, true},
 }
 
 func fullJitter(base time.Duration) Backoff { return FullJitter{Base: base, Cap: maxBackoff} }
@@ -75,6 +78,12 @@ func Legacy() *Strategy { return ModeLegacy.Strategy() }
 // resource; see Limiter.
 func Adaptive() *Strategy { return ModeAdaptive.Strategy() }
 
+// Gated returns a new strategy like Standard with a Gate in the place of the
+// bucket: an outage makes no storm of retries however many clients there are, and
+// a busy client gets over an interruption of part of a second. It is ours, not
+// AWS's; docs/quotas.md has when to take which.
+func Gated() *Strategy { return ModeGated.Strategy() }
+
 // Strategy returns a new strategy of the mode. If there is no such mode, it is
 // an empty one, which Transport.Validate and RoundTrip refuse.
 func (m Mode) Strategy() *Strategy {
@@ -95,6 +104,9 @@ func (m Mode) Strategy() *Strategy {
 	}
 	if row.limited {
 		s.Limiter = NewLimiter()
+	}
+	if row.gated {
+		s.Quota = new(Gate)
 	}
 	return s
 }

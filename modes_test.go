@@ -19,11 +19,12 @@ func TestModes(t *testing.T) {
 		attempts           int
 		backoff, throttled Backoff
 		cost, throttleCost int
-		limiter            bool
+		limiter, gate      bool
 	}{
-		{ModeStandard, "standard", 3, FullJitter{100 * ms, cap}, FullJitter{1000 * ms, cap}, 5, 5, false},
-		{ModeLegacy, "legacy", 4, FullJitter{100 * ms, cap}, EqualJitter{500 * ms, cap}, 5, 0, false},
-		{ModeAdaptive, "adaptive", 3, FullJitter{100 * ms, cap}, FullJitter{1000 * ms, cap}, 5, 5, true},
+		{ModeStandard, "standard", 3, FullJitter{100 * ms, cap}, FullJitter{1000 * ms, cap}, 5, 5, false, false},
+		{ModeLegacy, "legacy", 4, FullJitter{100 * ms, cap}, EqualJitter{500 * ms, cap}, 5, 0, false, false},
+		{ModeAdaptive, "adaptive", 3, FullJitter{100 * ms, cap}, FullJitter{1000 * ms, cap}, 5, 5, true, false},
+		{ModeGated, "gated", 3, FullJitter{100 * ms, cap}, FullJitter{1000 * ms, cap}, 5, 5, false, true},
 	}
 	for _, tt := range tests {
 		s := tt.mode.Strategy()
@@ -34,7 +35,11 @@ func TestModes(t *testing.T) {
 		require.Equal(t, tt.cost, s.Cost)
 		require.Equal(t, tt.throttleCost, s.ThrottleCost)
 		require.Equal(t, tt.limiter, s.Limiter != nil)
-		require.Equal(t, 500, s.tokens())
+		if _, gate := s.Quota.(*Gate); !tt.gate {
+			require.Equal(t, 500, s.tokens())
+		} else {
+			require.True(t, gate)
+		}
 		require.Equal(t, time.Minute, s.MaxRetryAfter)
 		require.False(t, s.RetryNonIdempotent)
 		require.NotSame(t, s.Quota, tt.mode.Strategy().Quota, "each its own state")
@@ -55,7 +60,7 @@ func TestModeFromOutside(t *testing.T) {
 	flags.TextVar(&fromFlag, "mode", ModeStandard, "")
 	require.NoError(t, flags.Parse([]string{"-mode", "Adaptive"}))
 	require.Equal(t, ModeAdaptive, fromFlag)
-	require.ErrorContains(t, flags.Parse([]string{"-mode", "fast"}), `retrip: unknown mode "fast": use one of standard, legacy, adaptive`)
+	require.ErrorContains(t, flags.Parse([]string{"-mode", "fast"}), `retrip: unknown mode "fast": use one of standard, legacy, adaptive, gated`)
 	require.Equal(t, ModeAdaptive, fromFlag, "an error changes nothing")
 
 	var fromJSON struct{ Retry Mode }

@@ -45,10 +45,11 @@ func TestQuotaHearsOfEachAttempt(t *testing.T) {
 	failure := func(attempt int, class retrip.Class) retrip.Failure {
 		return retrip.Failure{Class: class, Attempt: attempt, MaxAttempts: 3, Cost: 5}
 	}
-	hinted := func(f retrip.Failure) retrip.Failure { f.Hinted = 1; return f }
+	hinted := func(f retrip.Failure) retrip.Failure { f.Hinted = 1; return f } // once, by now
 	timeout := func(f retrip.Failure) retrip.Failure { f.Timeout = true; return f }
 	transient := failure(1, retrip.Transient)
 	hint, second := hinted(failure(1, retrip.Throttled)), timeout(hinted(failure(2, retrip.Transient)))
+	hint.Hint = true
 	for name, row := range map[string]struct {
 		method string
 		allow  int

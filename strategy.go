@@ -18,8 +18,8 @@ import (
 //
 // A part of your own may be a fmt.Stringer, which is printed, and a Validator.
 //
-// Take one from a mode (Standard, Legacy, Adaptive, …), change what you want to
-// change, and don't change it once a request has used it. The zero Strategy is not
+// Take one from a mode (Standard, Legacy, Adaptive, Gated, …), change what you want
+// to change, and don't change it once a request has used it. The zero Strategy is not
 // valid: it has no attempts and no Backoff. A Strategy may serve many requests,
 // Transports and goroutines at once; all of them then share its quota. Print it to see
 // every setting. A setting outside its range is an error of Transport.Validate and
@@ -62,7 +62,8 @@ type Strategy struct {
 	// that is nil, Backoff does both. A nil Backoff is an error.
 	Backoff, ThrottleBackoff Backoff
 
-	// Quota stops retries when most attempts fail. nil stops none.
+	// Quota stops retries when most attempts fail: a Bucket, a Gate, or your own. nil
+	// stops none.
 	Quota Quota
 	// Cost and ThrottleCost are how many tokens a retry takes from the Quota, the
 	// latter after a Throttled outcome; 0 is free. TimeoutCost is what it takes after
@@ -95,14 +96,21 @@ type Validator interface {
 }
 
 // Clone returns a strategy with the same settings and fresh state: a full
-// Bucket of the same capacity, a new Limiter. A Quota of another type is
-// shared with s, since only its owner knows how to copy it.
+// Bucket of the same capacity, a new Gate, a new Limiter. A Quota of another type
+// is shared with s, since only its owner knows how to copy it.
 func (s *Strategy) Clone() *Strategy {
 	c := *s
 	c.Classifiers = slices.Clone(s.Classifiers)
 	c.Hints = slices.Clone(s.Hints)
-	if b, ok := s.Quota.(*Bucket); ok && b != nil {
-		c.Quota = NewBucket(b.Capacity())
+	switch q := s.Quota.(type) {
+	case *Bucket:
+		if q != nil {
+			c.Quota = NewBucket(q.Capacity())
+		}
+	case *Gate:
+		if q != nil {
+			c.Quota = new(Gate)
+		}
 	}
 	if s.Limiter != nil {
 		c.Limiter = s.Limiter.fresh()
@@ -297,7 +305,7 @@ func isTimeout(err error) bool {
 // asNew reports whether a fresh Clone would behave the same.
 func (s *Strategy) asNew() bool {
 	if s.Quota != nil {
-		if q, ok := s.Quota.(MeteredQuota); !ok || !q.Full() {
+		if q, ok := s.Quota.(RestingQuota); !ok || !q.Full() {
 			return false
 		}
 	}

@@ -19,7 +19,8 @@ const usage = `usage: fetch [flags] URL
 Fetch sends one HTTP request, again if need be, and writes the response's body
 to standard output.
 
-  -mode name          how to retry: standard (the default), legacy or adaptive
+  -mode name          how to retry: standard (the default), legacy,
+                      adaptive or gated
   -attempts n         send the request n times at most; 1 means no retries
                       (default: as the mode says)
   -attempt-timeout d  how long an attempt may take to its response headers,

@@ -66,7 +66,8 @@ func TestLinks(t *testing.T) {
 var (
 	fileName = regexp.MustCompile(`^[\w./-]*\w\.(go|md|yml|yaml|json|sh|csv|svg)$|^[\w.-]+/[\w./-]+\w$`)
 	// notOurs are names of files and such that are not in the repository.
-	notOurs = regexp.MustCompile(`\.(io|com|org)/|^(net|expvar|log|math|testing|application|hashicorp|golang|google|text|image|api|cenkalti|sony|stretchr|jarcoal)/`)
+	// A tag ends in a version, and a platform in its processor.
+	notOurs = regexp.MustCompile(`\.(io|com|org)/|/v\d+\.\d+\.\d+$|/(amd64|arm64|386|wasm)$|^(net|expvar|log|math|testing|application|hashicorp|golang|google|text|image|api|cenkalti|sony|stretchr|jarcoal)/`)
 )
 
 // Each file that a page names is there: below the root, beside the page, or

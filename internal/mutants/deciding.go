@@ -289,7 +289,7 @@ var deciding = []mutant{
 	},
 	{
 		name: "A clone has no more tokens than the original",
-		file: "strategy.go", old: `NewBucket(b.Capacity())`, new: `NewBucket(b.Tokens())`,
+		file: "strategy.go", old: `NewBucket(q.Capacity())`, new: `NewBucket(q.Tokens())`,
 		tests: `TestCloneIsFresh`,
 	},
 	{
