@@ -309,7 +309,7 @@ func requireTests(t *testing.T, file, pattern string) {
 
 // shownBy has the concepts that are shown by the example of another.
 var shownBy = map[string]string{
-	".LimiterState": "Limiter_State", ".NewLimiter": "Limiter", "migrateGiveUpError": "ErrorOnGiveUp", ".RestingQuota": "Gate",
+	".LimiterState": "Limiter_State", ".NewLimiter": "Limiter", "migrateGiveUpError": "ErrorOnGiveUp", ".RestingQuota": "Gate", ".DoubtingQuota": "Gate",
 }
 
 // Each exported function and type has an Example with checked output.

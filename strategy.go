@@ -320,6 +320,15 @@ func (s *Strategy) tokens() int {
 	return -1
 }
 
+// doubt is what the quota counts against the server, or -1 if it does not say, and
+// whether that shuts it.
+func (s *Strategy) doubt() (doubt float64, shut bool) {
+	if q, ok := s.Quota.(DoubtingQuota); ok {
+		return q.Doubt(), q.Shut(s.MaxAttempts)
+	}
+	return -1, false
+}
+
 // check finds settings that make no sense.
 func (s *Strategy) check(name string) error {
 	if s == nil {
