@@ -14,7 +14,7 @@ import (
 func calls(s *retrip.Strategy, code int) {
 	s.Rand = func() float64 { return 0 } // no waits
 	server := script(answer(code, ""))
-	transport := &retrip.Transport{Strategy: s, Base: server}
+	transport := &retrip.Transport{Strategy: s, Base: server} // of one server
 	req, err := http.NewRequest("POST", "https://sqs.eu-central-1.amazonaws.com/", nil)
 	if err != nil {
 		fmt.Println(err)
