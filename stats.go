@@ -2,7 +2,6 @@ package retrip
 
 import (
 	"iter"
-	"slices"
 	"sync/atomic"
 	"time"
 )
@@ -49,7 +48,7 @@ func (t *Transport) Stats() Stats {
 func (t *Transport) Keys() iter.Seq[KeyStats] {
 	t.setUp()
 	t.keys.mu.Lock()
-	entries := slices.Clone(t.keys.ring)
+	entries := t.keys.all()
 	t.keys.mu.Unlock()
 	return func(yield func(KeyStats) bool) {
 		for _, e := range entries {

@@ -283,9 +283,10 @@ func isTimeout(err error) bool {
 	})
 }
 
-// asNew reports whether a fresh Clone would behave the same.
-func (s *Strategy) asNew() bool {
-	if s.Quota != nil {
+// asNew reports whether a fresh Clone would behave the same, or would once the
+// quota is forgotten, which is right for one that has rested.
+func (s *Strategy) asNew(rested bool) bool {
+	if s.Quota != nil && !rested {
 		if q, ok := s.Quota.(MeteredQuota); !ok || !q.Full() {
 			return false
 		}

@@ -76,12 +76,12 @@ func TestVectorsClockSkewSequences(t *testing.T) {
 				}}
 				offset := func() float64 {
 					req := newRequest(t, "GET", nil)
-					return transport.keys.find(HostKey(req), transport.newEntry).skew.offset().Seconds()
+					return entryOf(transport, req).skew.offset().Seconds()
 				}
 				_, err := transport.RoundTrip(&http.Request{}) // so that the settings are read
 				require.Error(t, err)
 				if before := v.Ops[0].Before; before != 0 {
-					transport.keys.find("example.com", transport.newEntry).skew.store(time.Duration(before * 1e9))
+					entryOf(transport, newRequest(t, "GET", nil)).skew.store(time.Duration(before * 1e9))
 				}
 				for _, op := range v.Ops {
 					require.InDelta(t, op.Before, offset(), 1e-9)
