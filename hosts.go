@@ -81,9 +81,10 @@ type keyTable struct {
 // If the table is full and choosy, a request that has not failed seldom looks for
 // room: so a crawl allocates nothing, and a host that is asked often gets an entry.
 func (t *keyTable) find(key string, failed bool, create func(key string) *entry) *entry {
+	full := t.size.Load() >= int64(t.max) // before get: a full table does not grow
 	e := t.get(key)
 	if e == nil && key != "" && len(key) <= longestKey &&
-		(failed || !t.choosy || t.size.Load() < int64(t.max) || rand.Uint32N(sampled) == 0) {
+		(failed || !t.choosy || !full || rand.Uint32N(sampled) == 0) {
 		var room bool
 		if e, room = t.place(key, nil); room {
 			key = strings.Clone(key) // not a piece of a URL that may be long
