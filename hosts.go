@@ -17,7 +17,7 @@ const (
 	defaultMaxKeys = 1 << 15   // see Transport.MaxKeys
 	longestKey     = 1 << 10   // our choice: names of hosts end at 253 bytes
 	keyMemory      = time.Hour // our choice: see Transport.MaxKeys
-	candidates     = 16        // our choice: in how many buckets drop looks
+	candidates     = 32        // our choice: in how many buckets drop looks
 	sampled        = 64        // our choice: see keyTable.find
 )
 
@@ -29,9 +29,10 @@ type entry struct {
 	next   atomic.Pointer[entry] // with the same bucket
 	inUse  atomic.Uint32         // until which minute; 0 before the second request
 	pins   atomic.Int32          // requests under way that have failed; negative once it is dropped
-	failed atomic.Int64          // when it last failed or, before that, was made
-	shared bool                  // the policy is not this key's alone
+	bucket Bucket                // the policy's quota, without Transport.Strategy and PerKey
 	policy policy
+	shared bool         // the policy is not this key's alone
+	failed atomic.Int64 // when it last failed or, before that, was made
 	skew   skew
 	counts atomic.Pointer[counters] // nil without Transport.KeepStats (stats.go)
 }
@@ -162,10 +163,10 @@ func (t *keyTable) drop(now time.Duration) bool {
 // grow makes buckets for another entry.
 func (t *keyTable) grow() {
 	old, size := t.buckets.Load(), int(t.size.Load())
-	if old != nil && size < len(*old) {
+	if old != nil && size < len(*old)/2 {
 		return
 	}
-	buckets := make([]atomic.Pointer[entry], max(8, 2*size))
+	buckets := make([]atomic.Pointer[entry], max(16, 4*size))
 	for _, e := range t.all() {
 		link(buckets, e)
 	}

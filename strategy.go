@@ -140,6 +140,7 @@ func describe(part any) string {
 // A policy is a strategy that was looked at before its first use.
 type policy struct {
 	*Strategy
+	Quota   Quota    // hides the Strategy's: keys may share a Strategy, each with its own quota
 	err     error    // why it can't be used, or nil
 	limiter *Limiter // unless each request has one of its own
 	// The classifiers that may have an opinion on a response below status 400:
@@ -157,7 +158,7 @@ func newPolicy(s *Strategy, name string) policy {
 	if p.onSuccess, p.err = ofSuccess(s.Classifiers, name); p.err != nil {
 		return p
 	}
-	p.waits = headerReaders(s.Hints)
+	p.Quota, p.waits = s.Quota, headerReaders(s.Hints)
 	if l := s.Limiter; l != nil && !l.perRequest {
 		p.limiter = l
 	}
@@ -285,18 +286,18 @@ func isTimeout(err error) bool {
 
 // asNew reports whether a fresh Clone would behave the same, or would once the
 // quota is forgotten, which is right for one that has rested.
-func (s *Strategy) asNew(rested bool) bool {
-	if s.Quota != nil && !rested {
-		if q, ok := s.Quota.(MeteredQuota); !ok || !q.Full() {
+func (p *policy) asNew(rested bool) bool {
+	if p.Quota != nil && !rested {
+		if q, ok := p.Quota.(MeteredQuota); !ok || !q.Full() {
 			return false
 		}
 	}
-	return s.Limiter == nil || s.Limiter.asNew()
+	return p.Limiter == nil || p.Limiter.asNew()
 }
 
 // tokens is what the quota has left, or -1 if it does not say.
-func (s *Strategy) tokens() int {
-	if q, ok := s.Quota.(MeteredQuota); ok {
+func (p *policy) tokens() int {
+	if q, ok := p.Quota.(MeteredQuota); ok {
 		return q.Tokens()
 	}
 	return -1

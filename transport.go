@@ -45,14 +45,14 @@ type Transport struct {
 	Key func(*http.Request) string
 
 	// MaxKeys bounds the keys with a state of their own; 0 means 32768, our choice:
-	// enough for a large crawl, and at most 13 MB with the zero Transport, where a
-	// host takes 400 bytes.
+	// enough for a large crawl, and at most 10 MB with the zero Transport, where a
+	// host takes 300 bytes.
 	//
 	// Beyond it a key is forgotten if another needs its place and nothing is lost
 	// with it: its quota is full, its limiter has met no throttle for five minutes,
 	// and it was asked for only once. Any other key is forgotten when it has had no
-	// request for an hour, even if its quota never recovered. While no key can be
-	// forgotten, further keys share one strategy, as keys of more than 1 KiB always
+	// request for an hour, even if its quota never recovered. While none such is
+	// found, further keys share one strategy, as keys of more than 1 KiB always
 	// do. With the zero Transport a host beyond MaxKeys seldom takes a place before
 	// it fails.
 	//
@@ -362,11 +362,11 @@ func (t *Transport) newEntry(key string) *entry {
 		return &entry{key: key, policy: t.single.policy, shared: true}
 	case t.PerKey != nil:
 		return &entry{key: key, policy: newPolicy(t.PerKey(key), fmt.Sprintf("retrip: Transport.PerKey(%q)", key))}
-	default: // whatever never changes is common to all keys
-		s := *t.common.Strategy
-		s.Quota = NewBucket(quotaCapacity)
+	default: // all but the quota is common to all keys
 		e := &entry{key: key, policy: t.common}
-		e.policy.Strategy = &s
+		e.bucket.capacity = quotaCapacity
+		e.bucket.tokens.Store(quotaCapacity)
+		e.policy.Quota = &e.bucket
 		return e
 	}
 }

@@ -56,7 +56,7 @@ var quotas = []mutant{
 	},
 	{
 		name: "A host is forgotten with the throttle its limiter met",
-		file: "strategy.go", old: `return s.Limiter == nil || s.Limiter.asNew()`, new: `return true`,
+		file: "strategy.go", old: `return p.Limiter == nil || p.Limiter.asNew()`, new: `return true`,
 		tests: `TestThrottledHostIsNotForgotten`,
 	},
 	{
