@@ -17,7 +17,7 @@ const (
 	defaultMaxKeys = 1 << 15   // see Transport.MaxKeys
 	longestKey     = 1 << 10   // our choice: names of hosts end at 253 bytes
 	keyMemory      = time.Hour // our choice: see Transport.MaxKeys
-	candidates     = 32        // our choice: in how many buckets drop looks
+	candidates     = 16        // our choice: in how many buckets drop looks
 	sampled        = 64        // our choice: see keyTable.find
 )
 
@@ -42,9 +42,14 @@ type entry struct {
 // its place for as long, so that its first failure finds a quota of its own. (Date
 // has whole seconds, so that a measured skew is never quite 0.)
 func (e *entry) forgettable(now time.Duration) bool {
+	switch {
+	case e.policy.err != nil:
+		return true
+	case e.inUse.Load() > uint32(now/time.Minute):
+		return false
+	}
 	rested := now-time.Duration(e.failed.Load()) >= keyMemory
-	return e.policy.err != nil || e.inUse.Load() <= uint32(now/time.Minute) &&
-		(rested || e.skew.offset().Abs() <= skewThreshold) && (e.shared || e.policy.asNew(rested))
+	return (rested || e.skew.offset().Abs() <= skewThreshold) && (e.shared || e.policy.asNew(rested))
 }
 
 // setSkew keeps a measured skew, but not for keys that share the empty one:

@@ -147,15 +147,15 @@ func TestRequestUnderWayKeepsWhatItLearns(t *testing.T) {
 func TestFailedHostsAreForgottenInAnHour(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		base := newCountingBase()
-		transport := &retrip.Transport{Base: base, MaxKeys: 16}
-		for i := range 16 {
+		transport := &retrip.Transport{Base: base, MaxKeys: 8}
+		for i := range 8 {
 			ask(t, transport, fmt.Sprint("dead.pod", i))
 		}
 		require.Equal(t, 100, retriesOf(t, transport, base, "dead.flood", 60), "what is shared")
 		time.Sleep(58 * time.Minute)
 		require.Zero(t, retriesOf(t, transport, base, "dead.new", 10), "no room yet")
 		time.Sleep(2 * time.Minute)
-		for i := range 16 {
+		for i := range 8 {
 			require.Equal(t, 20, retriesOf(t, transport, base, fmt.Sprint("dead.new", i), 10))
 		}
 	})

@@ -175,7 +175,7 @@ var keys = []mutant{
 	},
 	{
 		name: "A busy host is dropped before an idle one",
-		file: "hosts.go", old: `e.inUse.Load() <= uint32(now/time.Minute) &&`, new: ``,
+		file: "hosts.go", old: `case e.inUse.Load() > uint32(now/time.Minute): return false`, new: ``,
 		tests: `TestBusyHostIsKept|TestSickCrawlLeavesHostsInUseTheirRetries`,
 	},
 	{
