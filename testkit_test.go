@@ -229,3 +229,6 @@ func countsAllocations(t *testing.T) {
 		t.Skip("the race detector allocates")
 	}
 }
+
+// tokens is what a strategy's quota has left, or -1 if it does not say.
+func (s *Strategy) tokens() int { return (&policy{Quota: s.Quota}).tokens() }
