@@ -203,7 +203,10 @@ func (r *route) cleanUp(p *permit, o *outcome, returned *http.Response) {
 	if p.answer.resp != nil && p.answer.resp != returned {
 		abandon(p.answer.resp)
 	}
-	r.giveBack(p)
+	if r.pinned {
+		r.entry.pins.Add(-1)
+	}
+	r.giveBack(p) // last, since a quota of the user's may panic
 }
 
 // abandon closes a response on the side: closing may wait for the network.

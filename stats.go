@@ -2,7 +2,6 @@ package retrip
 
 import (
 	"iter"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -55,7 +54,7 @@ func (t *Transport) Stats() Stats {
 func (t *Transport) Keys() iter.Seq[KeyStats] {
 	t.setUp()
 	t.keys.mu.Lock()
-	entries := slices.Clone(t.keys.ring)
+	entries := t.keys.all()
 	t.keys.mu.Unlock()
 	return func(yield func(KeyStats) bool) {
 		for _, e := range entries {

@@ -109,3 +109,6 @@ func transports(base http.RoundTripper) map[string]*Transport {
 		"prepare": {Base: base, Prepare: func(*http.Request, PrepareInfo) error { return nil }},
 	}
 }
+
+// tokens is what a strategy's quota has left, or -1 if it does not say.
+func (s *Strategy) tokens() int { return (&policy{Quota: s.Quota}).tokens() }

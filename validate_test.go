@@ -255,7 +255,7 @@ func TestValidate(t *testing.T) {
 		transport *Transport
 		want      string
 	}{
-		{&Transport{MaxKeys: -1}, "retrip: Transport.MaxKeys is -1: use 0 for 1024, or more"},
+		{&Transport{MaxKeys: -1}, "retrip: Transport.MaxKeys is -1: use 0 for 32768, or more"},
 		{&Transport{AttemptTimeout: -1}, "retrip: Transport.AttemptTimeout is -1ns: use 0 for none, or more"},
 		{&Transport{ReplayBuffer: -1}, "retrip: Transport.ReplayBuffer is -1: use 0 for 1048576, or more"},
 		{&Transport{Base: (*http.Transport)(nil)}, "retrip: Transport.Base is a nil *http.Transport: leave the field nil, or set the transport to wrap"},
