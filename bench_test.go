@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"math"
 	"net/http"
 	"runtime"
 	"strings"
@@ -83,7 +84,7 @@ func BenchmarkStats(b *testing.B) {
 // then a success, and a retry that is refused.
 func BenchmarkBucket(b *testing.B) {
 	empty := NewBucket(4)
-	benchmarkQuota(b, func() Quota { return NewBucket(1 << 40) }, func() Quota { return empty })
+	benchmarkQuota(b, func() Quota { return NewBucket(math.MaxInt) }, func() Quota { return empty })
 }
 
 func BenchmarkGate(b *testing.B) {
