@@ -122,7 +122,10 @@ func (g gateWord) failed(now, adds, limit uint64, slow bool) gateWord {
 		}
 		g = gateWord{most: gateMost, since: now}
 	}
-	g.late = g.late || (now-g.since)&gateSinceMask >= gateGrace ||
+	// Failed is not called in the order in which attempts end: a look into an answer
+	// takes time. A failure that ended up to a second before the first is in time.
+	late := (now-g.since+gateGrace)&gateSinceMask >= 2*gateGrace
+	g.late = g.late || late ||
 		slow && g.doubt+gateFailure >= limit || g.doubt+gateRequest > gateDoubtMask
 	if !g.late {
 		g.most = max(g.most, g.doubt+adds)

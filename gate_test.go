@@ -3,10 +3,12 @@ package retrip_test
 import (
 	"context"
 	"fmt"
+	"io"
 	"math"
 	"math/rand/v2"
 	"net/http"
 	"runtime"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -480,6 +482,54 @@ func TestGatedRidesOutAnInterruption(t *testing.T) {
 		}
 		wg.Wait()
 		require.Zero(t, lost.Load(), "200 requests of the first 300 ms wait twice")
+		require.True(t, gate.Full())
+	})
+}
+
+// A slowBody waits before it is read.
+type slowBody struct {
+	io.Reader
+	after time.Duration
+}
+
+func (b *slowBody) Read(p []byte) (int, error) {
+	time.Sleep(b.after)
+	b.after = 0
+	return b.Reader.Read(p)
+}
+
+func (*slowBody) Close() error { return nil }
+
+// A failure whose answer is looked into reaches the gate after others that ended
+// later. That does not end the first second.
+func TestGatedFailuresOutOfOrder(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		start := time.Now()
+		transport, gate := newGated(roundTrip(func(req *http.Request) (*http.Response, error) {
+			switch since := time.Since(start); {
+			case since == 0:
+				resp := answerWith(req, 503, "")
+				resp.Header.Set("Content-Type", "application/json")
+				resp.Body, resp.ContentLength = &slowBody{strings.NewReader(`{"code":"Late"}`), 20 * time.Millisecond}, -1
+				return resp, nil
+			case since < 400*time.Millisecond:
+				return nil, syscall.ECONNREFUSED
+			}
+			return answerWith(req, 200, ""), nil
+		}), 3)
+		transport.Strategy.Backoff = retrip.Constant{Wait: 300 * time.Millisecond}
+		var wg sync.WaitGroup
+		var lost atomic.Int64
+		for range 100 {
+			wg.Go(func() {
+				if statusOf(t, t.Context(), transport) != 200 {
+					lost.Add(1)
+				}
+			})
+			time.Sleep(2 * time.Millisecond)
+		}
+		wg.Wait()
+		require.Zero(t, lost.Load())
 		require.True(t, gate.Full())
 	})
 }

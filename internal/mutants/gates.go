@@ -49,12 +49,17 @@ var gates = []mutant{
 	},
 	{
 		name: "The first second never ends",
-		file: "gate.go", old: `g.late = g.late || (now-g.since)&gateSinceMask >= gateGrace ||`, new: `g.late = g.late ||`,
+		file: "gate.go", old: `g.late = g.late || late ||`, new: `_ = late; g.late = g.late ||`,
 		tests: `TestGateTimeline|TestGatedOutage`,
 	},
 	{
+		name: "A failure that the gate hears of after later ones ends the first second",
+		file: "gate.go", old: `(now-g.since+gateGrace)&gateSinceMask`, new: `(now-g.since)&gateSinceMask+gateGrace`,
+		tests: `TestGatedFailuresOutOfOrder`,
+	},
+	{
 		name: "Every failure in doubt begins another second",
-		file: "gate.go", old: `g.late = g.late || (now`, new: `g.late = (now`,
+		file: "gate.go", old: `g.late = g.late || late`, new: `g.late = late`,
 		tests: `TestGateAndAClockThatIsSet|TestGateInFullDoubt|TestGateSlowFailuresEndTheSecond`,
 	},
 	{
