@@ -118,6 +118,7 @@ func (r *route) report(o *outcome, v verdict, past *history) {
 		return
 	}
 	switch {
+	case o.broke: // the server has not failed
 	case v.class == Transient, v.class == Throttled:
 		quota.Failed(r.failure(o, v, past))
 	case o.Response != nil:

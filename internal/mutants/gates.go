@@ -38,6 +38,16 @@ var gates = []mutant{
 		tests: `TestGateAndHints|TestQuotaHearsOfEachAttempt`,
 	},
 	{
+		name: "A request body that can't be read counts against the server",
+		file: "decide.go", old: `case o.broke:`, new: `case false:`,
+		tests: `TestQuotaAndBodiesThatFail`,
+	},
+	{
+		name: "A body that a timeout ended hides the timeout from the gate",
+		file: "attempt.go", old: `o.broke = !isTimeout(o.Err) && replay.Broke`, new: `o.broke = replay.Broke`,
+		tests: `TestModel`,
+	},
+	{
 		name: "The gate does not see which failure had the hint",
 		file: "gate.go", old: `if f.Hint { return f.Attempt - f.Hinted, f.Hinted - 1 }`, new: ``,
 		tests: `TestGateTimeline|TestGateAndHints`,
