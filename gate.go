@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"sync/atomic"
-	"time"
 )
 
 // Gate is a retry quota that stops retries within a few requests when a server
@@ -26,10 +25,8 @@ import (
 //   - Doubt stops at 8.
 //   - For a second from the failure that ends a time without doubt, every retry
 //     is allowed, and doubt has no bound. What this second adds must be taken
-//     away again before doubt can fall below the limit. Timeouts, and failures
-//     that took a second, end it early if they bring doubt to the limit. How long a
-//     failure took is known if the Transport times attempts, for AttemptTimeout or
-//     Observe.
+//     away again before doubt can fall below the limit. A timeout that brings doubt
+//     to the limit ends it early.
 //
 // So retries go on for as long as about a third of the attempts are answered. A
 // server that sheds half of its load without a Retry-After gets 1.7 attempts for
@@ -112,10 +109,9 @@ func (g gateWord) pack() uint64 {
 	return w
 }
 
-// failed is the state after a failure at a time, of which adds counts. A slow one
-// comes from a server that has too much to do, or from many requests that were
-// under way when it went down: their number says nothing about the rate.
-func (g gateWord) failed(now, adds, limit uint64, slow bool) gateWord {
+// failed is the state after a failure at a time, of which adds counts. A timeout
+// is a sign of overload, which a second full of retries would prolong.
+func (g gateWord) failed(now, adds, limit uint64, timeout bool) gateWord {
 	if g.doubt == 0 {
 		if adds == 0 {
 			return g
@@ -126,7 +122,7 @@ func (g gateWord) failed(now, adds, limit uint64, slow bool) gateWord {
 	// takes time. A failure that ended up to a second before the first is in time.
 	late := (now-g.since+gateGrace)&gateSinceMask >= 2*gateGrace
 	g.late = g.late || late ||
-		slow && g.doubt+gateFailure >= limit || g.doubt+gateRequest > gateDoubtMask
+		timeout && g.doubt+gateFailure >= limit || g.doubt+gateRequest > gateDoubtMask
 	if !g.late {
 		g.most = max(g.most, g.doubt+adds)
 	}
@@ -155,11 +151,10 @@ func (g *Gate) Failed(f Failure) {
 		adds  = own - min(own, gateOwn(f.before()))
 		limit = gateLimit(f.MaxAttempts)
 		now   = uint64(f.Done.UnixMilli()) & gateSinceMask
-		slow  = f.Timeout || !f.Sent.IsZero() && f.Done.Sub(f.Sent) >= gateGrace*time.Millisecond
 	)
 	for {
 		old := g.word.Load()
-		w := unpackGate(old).failed(now, adds, limit, slow).pack()
+		w := unpackGate(old).failed(now, adds, limit, f.Timeout).pack()
 		if w == old || g.word.CompareAndSwap(old, w) {
 			return
 		}

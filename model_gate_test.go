@@ -45,11 +45,7 @@ func (g *plainGate) failed(f Failure) {
 	if since := f.Done.Sub(g.since); since >= time.Second || since < -time.Second {
 		g.late = true
 	}
-	took := time.Duration(0)
-	if !f.Sent.IsZero() {
-		took = f.Done.Sub(f.Sent)
-	}
-	if (f.Timeout || took >= time.Second) && g.doubt+1 >= plainLimit(f.MaxAttempts) {
+	if f.Timeout && g.doubt+1 >= plainLimit(f.MaxAttempts) {
 		g.late = true
 	}
 	if !g.late && g.doubt+adds > g.most {

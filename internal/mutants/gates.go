@@ -70,7 +70,7 @@ var gates = []mutant{
 	{
 		name: "Every failure in doubt begins another second",
 		file: "gate.go", old: `g.late = g.late || late`, new: `g.late = late`,
-		tests: `TestGateAndAClockThatIsSet|TestGateInFullDoubt|TestGateSlowFailuresEndTheSecond`,
+		tests: `TestGateAndAClockThatIsSet|TestGateInFullDoubt|TestGateTimeoutsEndTheSecond`,
 	},
 	{
 		name: "The retries of the first second need not be worked off",
@@ -84,18 +84,13 @@ var gates = []mutant{
 	},
 	{
 		name: "Timeouts do not end the first second",
-		file: "gate.go", old: `slow = f.Timeout || !f.Sent`, new: `slow = !f.Sent`,
-		tests: `TestGateSlowFailuresEndTheSecond`,
+		file: "gate.go", old: `limit, f.Timeout)`, new: `limit, false)`,
+		tests: `TestGateTimeoutsEndTheSecond`,
 	},
 	{
-		name: "Requests that were long under way when a server crashed are all retried",
-		file: "gate.go", old: `>= gateGrace*time.Millisecond`, new: `>= 1000*gateGrace*time.Millisecond`,
-		tests: `TestGateSlowFailuresEndTheSecond|TestGatedCrash`,
-	},
-	{
-		name: "Every failure is slow where attempts are not timed",
-		file: "gate.go", old: `!f.Sent.IsZero() && f.Done`, new: `f.Done`,
-		tests: `TestGateFirstSecond|TestGatedCrash`,
+		name: "Any failure ends the first second",
+		file: "gate.go", old: `timeout && g.doubt+gateFailure`, new: `g.doubt+gateFailure`,
+		tests: `TestGateFirstSecond|TestGatedCrashOfOneMachine`,
 	},
 	{
 		name: "One answer takes all doubt away",
@@ -120,7 +115,7 @@ var gates = []mutant{
 	{
 		name: "A request of many attempts has no higher limit",
 		file: "gate.go", old: `gateLeastLimit), gateMostLimit)`, new: `gateLeastLimit), gateLeastLimit)`,
-		tests: `TestGateTimeline|TestGateSlowFailuresEndTheSecond`,
+		tests: `TestGateTimeline|TestGateTimeoutsEndTheSecond`,
 	},
 	{
 		name: "A host in doubt is forgotten",
