@@ -43,8 +43,8 @@ type Failure struct {
 	// Attempt is the number of the attempt, from 1, and MaxAttempts how many the
 	// request may take.
 	Attempt, MaxAttempts int
-	// Hint tells that the failure came with a wait that the server asked for and
-	// that Strategy.MaxRetryAfter allows.
+	// Hint tells that the failure came with a wait of more than 0 that the server
+	// asked for and that Strategy.MaxRetryAfter allows.
 	Hint bool
 	// Hinted is how many of the request's failures up to this one had a Hint.
 	Hinted int

@@ -16,7 +16,7 @@ import (
 // A Gate keeps one number, its doubt that the server works:
 //
 //   - A failure adds 1, but no more than the first 2 of each request. A failure
-//     with a hint that the strategy obeys (Failure.Hint) adds a quarter.
+//     with a wait that the strategy obeys (Failure.Hint) adds a quarter.
 //   - An answer that is neither transient nor throttled takes 2 away. A 404
 //     does, too: the server works.
 //   - A retry is refused while the failures of other requests come to the limit:

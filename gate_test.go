@@ -574,9 +574,10 @@ func TestGateAndCancelledRequests(t *testing.T) {
 }
 
 // Waits that the server asked for, and that are obeyed, weigh little. One that is
-// too long is no hint.
+// too long is no hint, and neither is one of 0, which some proxies send with
+// every 503.
 func TestGateAndHints(t *testing.T) {
-	for header, doubt := range map[string]float64{"1": 0.5, "3600": 1} {
+	for header, doubt := range map[string]float64{"1": 0.5, "0.001": 0.5, "3600": 1, "0": 2, "Fri, 01 Jan 1999 00:00:00 GMT": 2} {
 		synctest.Test(t, func(t *testing.T) {
 			transport, gate := newGated(&gatedServer{play: answering(429, "Retry-After", header)}, 2)
 			require.Equal(t, 429, statusOf(t, t.Context(), transport))

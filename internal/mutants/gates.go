@@ -34,8 +34,13 @@ var gates = []mutant{
 	},
 	{
 		name: "The gate takes a hint that is too long to be obeyed for one",
-		file: "decide.go", old: `Hint: o.obeyed(r.policy, past) == 1`, new: `Hint: o.hinted`,
+		file: "decide.go", old: `Hint: o.obeyed(r.policy, past) == 1`, new: `Hint: o.hasHint`,
 		tests: `TestGateAndHints|TestQuotaHearsOfEachAttempt`,
+	},
+	{
+		name: "The gate takes a hint of 0 for one",
+		file: "decide.go", old: `0 < wait && wait <= p.MaxRetryAfter`, new: `wait <= p.MaxRetryAfter`,
+		tests: `TestGateAndHints`,
 	},
 	{
 		name: "A request body that can't be read counts against the server",
@@ -124,7 +129,7 @@ var gates = []mutant{
 	},
 	{
 		name: "A host with a gate is never forgotten",
-		file: "strategy.go", old: `q, ok := p.Quota.(RestingQuota)`, new: `q, ok := s.Quota.(MeteredQuota)`,
+		file: "strategy.go", old: `q, ok := p.Quota.(RestingQuota)`, new: `q, ok := p.Quota.(MeteredQuota)`,
 		tests: `TestHostInDoubtIsKept`,
 	},
 	{
