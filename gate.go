@@ -7,9 +7,9 @@ import (
 )
 
 // Gate is a retry quota that stops retries within a few requests when a server
-// is down, lets them all through during a short interruption, and never refuses
-// a request that is alone. The zero Gate is ready and has nothing to set. Gated
-// returns a strategy with one; any other strategy takes one in a line:
+// is down, lets them all through during a short interruption, and never counts a
+// request's own failures against it. The zero Gate is ready and has nothing to set.
+// Gated returns a strategy with one; any other strategy takes one in a line:
 //
 //	s.Quota = new(retrip.Gate)
 //
@@ -22,11 +22,12 @@ import (
 //   - A retry is refused while the failures of other requests come to the limit:
 //     the attempts a request may take and 1, at least 4 and at most 6. What a
 //     request added itself never counts against it.
-//   - Doubt stops at 8.
+//   - Doubt stops at 8. Time alone takes none away.
 //   - For a second from the failure that ends a time without doubt, every retry
-//     is allowed, and doubt has no bound. What this second adds must be taken
-//     away again before doubt can fall below the limit. A timeout that brings doubt
-//     to the limit ends it early.
+//     is allowed, and doubt has no bound. A timeout that brings doubt to the limit
+//     ends the second early. What the second adds must be taken away again before
+//     doubt can fall below the limit. After a minute, the next failure brings doubt
+//     back to 8 at most.
 //
 // So retries go on for as long as about a third of the attempts are answered. A
 // server that sheds half of its load without a Retry-After gets 1.7 attempts for
@@ -71,6 +72,10 @@ const (
 	// second. The second costs slow clients next to nothing in an outage. With 3 s
 	// they send 1.13 attempts for each request, not 1.09.
 	gateGrace = 1000 // ms
+	// Our choice: if answers are so few that doubt is cleared by chance only, a busy
+	// client gets another second in which all is allowed. Once a minute, that adds no
+	// more than 1/60 of what unlimited retries do.
+	gateDebt = 60 * gateGrace
 )
 
 // A gateWord is the state of a Gate in one word: from the lowest bit 20 bits of
@@ -120,11 +125,14 @@ func (g gateWord) failed(now, adds, limit uint64, timeout bool) gateWord {
 	}
 	// Failed is not called in the order in which attempts end: a look into an answer
 	// takes time. A failure that ended up to a second before the first is in time.
-	late := (now-g.since+gateGrace)&gateSinceMask >= 2*gateGrace
-	g.late = g.late || late ||
+	elapsed := (now - g.since + gateGrace) & gateSinceMask // and that second
+	g.late = g.late || elapsed >= 2*gateGrace ||
 		timeout && g.doubt+gateFailure >= limit || g.doubt+gateRequest > gateDoubtMask
-	if !g.late {
+	switch {
+	case !g.late:
 		g.most = max(g.most, g.doubt+adds)
+	case elapsed >= gateGrace+gateDebt:
+		g.most = gateMost
 	}
 	g.doubt = min(g.doubt+adds, g.most)
 	return g

@@ -122,12 +122,61 @@ func TestGateFirstSecond(t *testing.T) {
 	require.False(t, fail(&g, failure(time.Second, 1, 3)))
 	require.Equal(t, 1000.0, g.Doubt(), "it rises no more")
 	answers := 0
-	for ; !fail(&g, failure(time.Minute, 1, 3)); answers++ {
+	for ; !fail(&g, failure(59*time.Second, 1, 3)); answers++ {
 		require.True(t, g.Shut(3))
 		answer(&g)
 		answer(&g)
 	}
 	require.InDelta(t, 1000/3, answers, 2, "two answers take away 4, and the failure adds 1")
+}
+
+// What the first second added counts for a minute. A burst of failures must not stop
+// the retries of a client that then makes few requests.
+func TestGateForgetsTheFirstSecond(t *testing.T) {
+	for _, later := range []time.Duration{time.Minute, time.Hour} {
+		var g retrip.Gate
+		for range 1000 {
+			require.True(t, fail(&g, failure(0, 1, 3)))
+		}
+		require.False(t, fail(&g, failure(later, 1, 3)))
+		require.Equal(t, 8.0, g.Doubt())
+		for range 3 {
+			require.True(t, g.Shut(3))
+			answer(&g)
+		}
+		require.True(t, fail(&g, failure(later, 1, 3)))
+	}
+}
+
+// The same as requests meet it: after a burst that failed, one of ten attempts does.
+func TestGatedBurstThenFewRequests(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		start, attempts := time.Now(), 0
+		transport, gate := newGated(roundTrip(func(req *http.Request) (*http.Response, error) {
+			if time.Since(start) < time.Second {
+				return nil, syscall.ECONNREFUSED
+			}
+			if attempts++; attempts%10 == 0 {
+				return answerWith(req, 503, ""), nil
+			}
+			return answerWith(req, 200, ""), nil
+		}), 3)
+		transport.Strategy.Backoff = retrip.Constant{Wait: 100 * time.Millisecond}
+		var wg sync.WaitGroup
+		for range 200 {
+			wg.Go(func() { statusOf(t, t.Context(), transport) })
+		}
+		wg.Wait()
+		require.Equal(t, 400.0, gate.Doubt())
+		lost := 0
+		for range 300 {
+			time.Sleep(time.Second)
+			if statusOf(t, t.Context(), transport) != 200 {
+				lost++
+			}
+		}
+		require.LessOrEqual(t, lost, 7, "those of the first minute, and the one after it")
+	})
 }
 
 // Timeouts end the second early once they bring doubt to the limit. Other failures

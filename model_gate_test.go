@@ -14,7 +14,7 @@ import (
 )
 
 // A plainGate is the gate's rule as it is written down, with floating-point doubt
-// and no thought of time or memory.
+// and no thought of time or memory. It counts whole milliseconds.
 type plainGate struct {
 	doubt, most float64
 	late        bool
@@ -35,15 +35,20 @@ func (g *plainGate) failed(f Failure) {
 	if f.Hint {
 		hintedBefore--
 	}
+	ended := f.Done.Truncate(time.Millisecond)
 	adds := counted(f.Attempt, f.Hinted) - counted(before, hintedBefore)
 	if g.doubt == 0 {
 		if adds == 0 {
 			return
 		}
-		*g = plainGate{most: 8, since: f.Done}
+		*g = plainGate{most: 8, since: ended}
 	}
-	if since := f.Done.Sub(g.since); since >= time.Second || since < -time.Second {
+	since := ended.Sub(g.since)
+	if since >= time.Second || since < -time.Second {
 		g.late = true
+	}
+	if since >= time.Minute || since < -time.Second {
+		g.most = 8
 	}
 	if f.Timeout && g.doubt+1 >= plainLimit(f.MaxAttempts) {
 		g.late = true

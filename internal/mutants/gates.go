@@ -64,17 +64,27 @@ var gates = []mutant{
 	},
 	{
 		name: "The first second never ends",
-		file: "gate.go", old: `g.late = g.late || late ||`, new: `_ = late; g.late = g.late ||`,
+		file: "gate.go", old: `g.late = g.late || elapsed >= 2*gateGrace ||`, new: `g.late = g.late ||`,
 		tests: `TestGateTimeline|TestGatedOutage`,
 	},
 	{
 		name: "A failure that the gate hears of after later ones ends the first second",
-		file: "gate.go", old: `(now-g.since+gateGrace)&gateSinceMask`, new: `(now-g.since)&gateSinceMask+gateGrace`,
+		file: "gate.go", old: `(now - g.since + gateGrace) & gateSinceMask`, new: `(now-g.since)&gateSinceMask + gateGrace`,
 		tests: `TestGatedFailuresOutOfOrder`,
 	},
 	{
+		name: "What the first second added counts until it is worked off",
+		file: "gate.go", old: `case elapsed >= gateGrace+gateDebt: g.most = gateMost`, new: ``,
+		tests: `TestGateForgetsTheFirstSecond|TestGatedBurstThenFewRequests`,
+	},
+	{
+		name: "What the first second added is forgotten at once",
+		file: "gate.go", old: `elapsed >= gateGrace+gateDebt`, new: `true`,
+		tests: `TestGateFirstSecond`,
+	},
+	{
 		name: "Every failure in doubt begins another second",
-		file: "gate.go", old: `g.late = g.late || late`, new: `g.late = late`,
+		file: "gate.go", old: `g.late = g.late || elapsed`, new: `g.late = elapsed`,
 		tests: `TestGateAndAClockThatIsSet|TestGateInFullDoubt|TestGateTimeoutsEndTheSecond`,
 	},
 	{
