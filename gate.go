@@ -186,7 +186,8 @@ func (g *Gate) Doubt() float64 {
 }
 
 // Shut reports whether the Gate would refuse the retry of a request that may take
-// that many attempts and fails now for the first time.
+// that many attempts and fails for the first time. It does not read the clock: a
+// first second that is over ends with the next failure.
 func (g *Gate) Shut(maxAttempts int) bool {
 	return unpackGate(g.word.Load()).refuses(0, gateLimit(maxAttempts))
 }
