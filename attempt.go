@@ -32,6 +32,7 @@ type outcome struct {
 	signed      time.Duration // the skew that Prepare was given
 	limiterWait time.Duration
 	sent        replay.State // of the request body that was sent, if there is an error
+	broke       bool         // the error is that of the request body
 	hint        Hint         // the wait that the server asks for after a failure
 	hasHint     bool         // there is one
 }
@@ -40,7 +41,7 @@ type outcome struct {
 func (o *outcome) take() *http.Response {
 	resp := o.Response
 	o.Response, o.Err, o.Code, o.Body, o.Done = nil, nil, "", nil, time.Time{}
-	o.sent, o.hasHint = replay.Fine, false
+	o.sent, o.broke, o.hasHint = replay.Fine, false, false
 	return resp
 }
 
@@ -134,6 +135,9 @@ func (r *route) send(p *permit, o *outcome, last Class) *refusal {
 	if limit := p.limit; limit != nil {
 		p.limit = nil
 		o.Response, o.Err = limit.settle(o.Response, o.Err)
+	}
+	if o.Err != nil { // a timeout may be why the body ended
+		o.broke = !isTimeout(o.Err) && replay.Broke(out, o.Err)
 	}
 	if o.Response != nil && out != r.req {
 		o.Response.Request = r.req

@@ -19,12 +19,12 @@ type Quota interface {
 
 	// Failed hears of each transient or throttled failure, also of a request's
 	// last. It must not block. Neither method hears of an attempt that the caller
-	// cancelled or that failed for good without an answer: these say nothing about
-	// the server.
+	// cancelled, whose request body could not be read, or that failed for good without
+	// an answer: these say nothing about the server.
 	Failed(Failure)
 
 	// Take is asked for a retry, after everything else has allowed it, and after
-	// Failed heard of the same failure. It takes f.Cost and reports true, or takes
+	// Failed heard of the same failure if it does. It takes f.Cost and reports true, or takes
 	// nothing and reports false. It may wait, until ctx ends at the latest, if its
 	// documentation says so. ctx is the request's.
 	Take(ctx context.Context, f Failure) bool
@@ -43,8 +43,8 @@ type Failure struct {
 	// Attempt is the number of the attempt, from 1, and MaxAttempts how many the
 	// request may take.
 	Attempt, MaxAttempts int
-	// Hint tells that the failure came with a wait that the server asked for and
-	// that Strategy.MaxRetryAfter allows.
+	// Hint tells that the failure came with a wait of more than 0 that the server
+	// asked for and that Strategy.MaxRetryAfter allows.
 	Hint bool
 	// Hinted is how many of the request's failures up to this one had a Hint.
 	Hinted int

@@ -118,6 +118,7 @@ func (r *route) report(o *outcome, v verdict, past *history) {
 		return
 	}
 	switch {
+	case o.broke: // the server has not failed
 	case v.class == Transient, v.class == Throttled:
 		quota.Failed(r.failure(o, v, past))
 	case o.Response != nil:
@@ -133,10 +134,10 @@ func (r *route) failure(o *outcome, v verdict, past *history) Failure {
 	}
 }
 
-// obeyed is 1 if the strategy would wait as the server's hint asks, however long
-// the backoff.
+// obeyed is 1 if the server's hint asks for a wait and the strategy would obey it,
+// however long the backoff.
 func (o *outcome) obeyed(p *policy, past *history) int {
-	if o.hasHint && o.hint.beside(0) <= p.MaxRetryAfter-past.asked {
+	if wait := o.hint.beside(0); o.hasHint && 0 < wait && wait <= p.MaxRetryAfter-past.asked {
 		return 1
 	}
 	return 0

@@ -4,32 +4,30 @@ import (
 	"context"
 	"fmt"
 	"sync/atomic"
-	"time"
 )
 
 // Gate is a retry quota that stops retries within a few requests when a server
-// is down, lets them all through during a short interruption, and never refuses
-// a request that is alone. The zero Gate is ready and has nothing to set. Gated
-// returns a strategy with one; any other strategy takes one in a line:
+// is down, lets them all through during a short interruption, and never counts a
+// request's own failures against it. The zero Gate is ready and has nothing to set.
+// Gated returns a strategy with one; any other strategy takes one in a line:
 //
 //	s.Quota = new(retrip.Gate)
 //
 // A Gate keeps one number, its doubt that the server works:
 //
 //   - A failure adds 1, but no more than the first 2 of each request. A failure
-//     with a hint that the strategy obeys (Failure.Hint) adds a quarter.
+//     with a wait that the strategy obeys (Failure.Hint) adds a quarter.
 //   - An answer that is neither transient nor throttled takes 2 away. A 404
 //     does, too: the server works.
 //   - A retry is refused while the failures of other requests come to the limit:
 //     the attempts a request may take and 1, at least 4 and at most 6. What a
 //     request added itself never counts against it.
-//   - Doubt stops at 8.
+//   - Doubt stops at 8. Time alone takes none away.
 //   - For a second from the failure that ends a time without doubt, every retry
-//     is allowed, and doubt has no bound. What this second adds must be taken
-//     away again before doubt can fall below the limit. Timeouts, and failures
-//     that took a second, end it early if they bring doubt to the limit. How long a
-//     failure took is known if the Transport times attempts, for AttemptTimeout or
-//     Observe.
+//     is allowed, and doubt has no bound. A timeout that brings doubt to the limit
+//     ends the second early. What the second adds must be taken away again before
+//     doubt can fall below the limit. After a minute, the next failure brings doubt
+//     back to 8 at most.
 //
 // So retries go on for as long as about a third of the attempts are answered. A
 // server that sheds half of its load without a Retry-After gets 1.7 attempts for
@@ -74,6 +72,10 @@ const (
 	// second. The second costs slow clients next to nothing in an outage. With 3 s
 	// they send 1.13 attempts for each request, not 1.09.
 	gateGrace = 1000 // ms
+	// Our choice: if answers are so few that doubt is cleared by chance only, a busy
+	// client gets another second in which all is allowed. Once a minute, that adds no
+	// more than 1/60 of what unlimited retries do.
+	gateDebt = 60 * gateGrace
 )
 
 // A gateWord is the state of a Gate in one word: from the lowest bit 20 bits of
@@ -112,20 +114,25 @@ func (g gateWord) pack() uint64 {
 	return w
 }
 
-// failed is the state after a failure at a time, of which adds counts. A slow one
-// comes from a server that has too much to do, or from many requests that were
-// under way when it went down: their number says nothing about the rate.
-func (g gateWord) failed(now, adds, limit uint64, slow bool) gateWord {
+// failed is the state after a failure at a time, of which adds counts. A timeout
+// is a sign of overload, which a second full of retries would prolong.
+func (g gateWord) failed(now, adds, limit uint64, timeout bool) gateWord {
 	if g.doubt == 0 {
 		if adds == 0 {
 			return g
 		}
 		g = gateWord{most: gateMost, since: now}
 	}
-	g.late = g.late || (now-g.since)&gateSinceMask >= gateGrace ||
-		slow && g.doubt+gateFailure >= limit || g.doubt+gateRequest > gateDoubtMask
-	if !g.late {
+	// Failed is not called in the order in which attempts end: a look into an answer
+	// takes time. A failure that ended up to a second before the first is in time.
+	elapsed := (now - g.since + gateGrace) & gateSinceMask // and that second
+	g.late = g.late || elapsed >= 2*gateGrace ||
+		timeout && g.doubt+gateFailure >= limit || g.doubt+gateRequest > gateDoubtMask
+	switch {
+	case !g.late:
 		g.most = max(g.most, g.doubt+adds)
+	case elapsed >= gateGrace+gateDebt:
+		g.most = gateMost
 	}
 	g.doubt = min(g.doubt+adds, g.most)
 	return g
@@ -152,11 +159,10 @@ func (g *Gate) Failed(f Failure) {
 		adds  = own - min(own, gateOwn(f.before()))
 		limit = gateLimit(f.MaxAttempts)
 		now   = uint64(f.Done.UnixMilli()) & gateSinceMask
-		slow  = f.Timeout || !f.Sent.IsZero() && f.Done.Sub(f.Sent) >= gateGrace*time.Millisecond
 	)
 	for {
 		old := g.word.Load()
-		w := unpackGate(old).failed(now, adds, limit, slow).pack()
+		w := unpackGate(old).failed(now, adds, limit, f.Timeout).pack()
 		if w == old || g.word.CompareAndSwap(old, w) {
 			return
 		}
@@ -180,7 +186,8 @@ func (g *Gate) Doubt() float64 {
 }
 
 // Shut reports whether the Gate would refuse the retry of a request that may take
-// that many attempts and fails now for the first time.
+// that many attempts and fails for the first time. It does not read the clock: a
+// first second that is over ends with the next failure.
 func (g *Gate) Shut(maxAttempts int) bool {
 	return unpackGate(g.word.Load()).refuses(0, gateLimit(maxAttempts))
 }

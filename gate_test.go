@@ -3,10 +3,12 @@ package retrip_test
 import (
 	"context"
 	"fmt"
+	"io"
 	"math"
 	"math/rand/v2"
 	"net/http"
 	"runtime"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -36,14 +38,6 @@ func hinted(f retrip.Failure) retrip.Failure {
 func timedOut(f retrip.Failure) retrip.Failure {
 	f.Timeout = true
 	return f
-}
-
-// took is the failure after a time that is known.
-func took(d time.Duration) func(retrip.Failure) retrip.Failure {
-	return func(f retrip.Failure) retrip.Failure {
-		f.Sent = f.Done.Add(-d)
-		return f
-	}
 }
 
 // fail tells the gate of a failure, and reports whether a retry follows.
@@ -129,7 +123,7 @@ func TestGateFirstSecond(t *testing.T) {
 	require.False(t, fail(&g, failure(time.Second, 1, 3)))
 	require.Equal(t, 1000.0, g.Doubt(), "it rises no more")
 	answers := 0
-	for ; !fail(&g, failure(time.Minute, 1, 3)); answers++ {
+	for ; !fail(&g, failure(59*time.Second, 1, 3)); answers++ {
 		require.True(t, g.Shut(3))
 		succeed(&g)
 		succeed(&g)
@@ -137,22 +131,71 @@ func TestGateFirstSecond(t *testing.T) {
 	require.InDelta(t, 1000/3, answers, 2, "two answers take away 4, and the failure adds 1")
 }
 
-// Timeouts and failures that took a second end the second early once they bring
-// doubt to the limit.
-func TestGateSlowFailuresEndTheSecond(t *testing.T) {
-	for maxAttempts, allowed := range map[int]int{2: 4, 3: 4, 4: 5, 5: 6, 9: 6} {
-		for _, slow := range []func(retrip.Failure) retrip.Failure{timedOut, took(time.Second)} {
-			var g retrip.Gate
-			n := 0
-			for fail(&g, slow(failure(time.Duration(n), 1, maxAttempts))) {
-				n++
-			}
-			require.Equal(t, allowed, n, "of %d attempts", maxAttempts)
+// What the first second added counts for a minute. A burst of failures must not stop
+// the retries of a client that then makes few requests.
+func TestGateForgetsTheFirstSecond(t *testing.T) {
+	for _, later := range []time.Duration{time.Minute, time.Hour} {
+		var g retrip.Gate
+		for range 1000 {
+			require.True(t, fail(&g, failure(0, 1, 3)))
 		}
+		require.False(t, fail(&g, failure(later, 1, 3)))
+		require.Equal(t, 8.0, g.Doubt())
+		for range 3 {
+			require.True(t, g.Shut(3))
+			succeed(&g)
+		}
+		require.True(t, fail(&g, failure(later, 1, 3)))
+	}
+}
+
+// The same as requests meet it: after a burst that failed, one of ten attempts does.
+func TestGatedBurstThenFewRequests(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		start, attempts := time.Now(), 0
+		transport, gate := newGated(step(func(req *http.Request) (*http.Response, error) {
+			if time.Since(start) < time.Second {
+				return nil, socketerr.ConnRefused
+			}
+			if attempts++; attempts%10 == 0 {
+				return status(503)(req)
+			}
+			return status(200)(req)
+		}), 3)
+		transport.Strategy.Backoff = retrip.Constant{Wait: 100 * time.Millisecond}
+		var wg sync.WaitGroup
+		for range 200 {
+			wg.Go(func() { statusOf(t.Context(), transport) })
+		}
+		wg.Wait()
+		require.Equal(t, 400.0, gate.Doubt())
+		lost := 0
+		for range 300 {
+			time.Sleep(time.Second)
+			if statusOf(t.Context(), transport) != 200 {
+				lost++
+			}
+		}
+		require.LessOrEqual(t, lost, 7, "those of the first minute, and the one after it")
+	})
+}
+
+// Timeouts end the second early once they bring doubt to the limit. Other failures
+// don't, however long they took.
+func TestGateTimeoutsEndTheSecond(t *testing.T) {
+	for maxAttempts, allowed := range map[int]int{2: 4, 3: 4, 4: 5, 5: 6, 9: 6} {
+		var g retrip.Gate
+		n := 0
+		for fail(&g, timedOut(failure(time.Duration(n), 1, maxAttempts))) {
+			n++
+		}
+		require.Equal(t, allowed, n, "of %d attempts", maxAttempts)
 	}
 	var g retrip.Gate
+	f := failure(0, 1, 3)
+	f.Sent = f.Done.Add(-time.Minute)
 	for range 1000 {
-		require.True(t, fail(&g, took(999*time.Millisecond)(failure(0, 1, 3))))
+		require.True(t, fail(&g, f))
 	}
 }
 
@@ -405,30 +448,37 @@ func TestGatedOutage(t *testing.T) {
 	}
 }
 
-// Requests that were under way for long when the server crashed are not all
-// retried at once, if attempts are timed.
-func TestGatedCrash(t *testing.T) {
-	for _, timed := range []bool{false, true} {
-		synctest.Test(t, func(t *testing.T) {
-			start, attempts := time.Now(), atomic.Int64{}
-			transport, _ := newGated(step(func(*http.Request) (*http.Response, error) {
-				attempts.Add(1)
-				time.Sleep(max(0, 10*time.Second-time.Since(start)))
-				return nil, socketerr.ConnReset
-			}), 3)
-			if timed {
-				transport.AttemptTimeout = time.Hour
-			}
-			var wg sync.WaitGroup
-			for range 100 {
-				wg.Go(func() { statusOf(t.Context(), transport) })
-			}
-			wg.Wait()
-			if timed {
-				require.LessOrEqual(t, attempts.Load(), int64(105))
-			} else {
-				require.Equal(t, int64(300), attempts.Load())
-			}
+// One of several machines breaks off the requests that were under way for long, and
+// the others answer. All are retried, whether something times attempts or not.
+func TestGatedCrashOfOneMachine(t *testing.T) {
+	for name, change := range map[string]func(*retrip.Transport){
+		"plain":          func(*retrip.Transport) {},
+		"observed":       func(transport *retrip.Transport) { transport.Observe = func(retrip.Event) {} },
+		"AttemptTimeout": func(transport *retrip.Transport) { transport.AttemptTimeout = time.Hour },
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				start, lost := time.Now(), atomic.Int64{}
+				transport, gate := newGated(step(func(req *http.Request) (*http.Response, error) {
+					if left := 10*time.Second - time.Since(start); left > 0 {
+						time.Sleep(left)
+						return nil, socketerr.ConnReset
+					}
+					return status(200)(req)
+				}), 3)
+				change(transport)
+				var wg sync.WaitGroup
+				for range 100 {
+					wg.Go(func() {
+						if statusOf(t.Context(), transport) != 200 {
+							lost.Add(1)
+						}
+					})
+				}
+				wg.Wait()
+				require.Zero(t, lost.Load())
+				require.True(t, gate.Full())
+			})
 		})
 	}
 }
@@ -456,6 +506,54 @@ func TestGatedRidesOutAnInterruption(t *testing.T) {
 		}
 		wg.Wait()
 		require.Zero(t, lost.Load(), "200 requests of the first 300 ms wait twice")
+		require.True(t, gate.Full())
+	})
+}
+
+// A slowBody waits before it is read.
+type slowBody struct {
+	io.Reader
+	after time.Duration
+}
+
+func (b *slowBody) Read(p []byte) (int, error) {
+	time.Sleep(b.after)
+	b.after = 0
+	return b.Reader.Read(p)
+}
+
+func (*slowBody) Close() error { return nil }
+
+// A failure whose answer is looked into reaches the gate after others that ended
+// later. That does not end the first second.
+func TestGatedFailuresOutOfOrder(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		start := time.Now()
+		transport, gate := newGated(step(func(req *http.Request) (*http.Response, error) {
+			switch since := time.Since(start); {
+			case since == 0:
+				resp, _ := status(503)(req)
+				resp.Header.Set("Content-Type", "application/json")
+				resp.Body, resp.ContentLength = &slowBody{strings.NewReader(`{"code":"Late"}`), 20 * time.Millisecond}, -1
+				return resp, nil
+			case since < 400*time.Millisecond:
+				return nil, socketerr.ConnRefused
+			}
+			return status(200)(req)
+		}), 3)
+		transport.Strategy.Backoff = retrip.Constant{Wait: 300 * time.Millisecond}
+		var wg sync.WaitGroup
+		var lost atomic.Int64
+		for range 100 {
+			wg.Go(func() {
+				if statusOf(t.Context(), transport) != 200 {
+					lost.Add(1)
+				}
+			})
+			time.Sleep(2 * time.Millisecond)
+		}
+		wg.Wait()
+		require.Zero(t, lost.Load())
 		require.True(t, gate.Full())
 	})
 }
@@ -501,9 +599,10 @@ func TestGateAndCancelledRequests(t *testing.T) {
 }
 
 // Waits that the server asked for, and that are obeyed, weigh little. One that is
-// too long is no hint.
+// too long is no hint, and neither is one of 0, which some proxies send with
+// every 503.
 func TestGateAndHints(t *testing.T) {
-	for header, doubt := range map[string]float64{"1": 0.5, "3600": 1} {
+	for header, doubt := range map[string]float64{"1": 0.5, "0.001": 0.5, "3600": 1, "0": 2, "Fri, 01 Jan 1999 00:00:00 GMT": 2} {
 		synctest.Test(t, func(t *testing.T) {
 			transport, gate := newGated(status(429, "Retry-After: "+header), 2)
 			require.Equal(t, 429, statusOf(t.Context(), transport))

@@ -193,7 +193,7 @@ func readBody(a *Attempt, within time.Duration) {
 	p := peek(resp)
 	a.Response = p.own
 	if !p.through() {
-		runtime.Gosched() // the rest may have come, so that no timer is needed
+		runtime.Gosched()                    // the rest may have come, so that no timer is needed
 		_ = pause(a.Request, within, p.done) // if time is up, the rest of the answer decides
 	}
 	if body := plain(resp.Header, p.peeked()); body != nil {

@@ -3,9 +3,15 @@ package retrip_test
 import (
 	"context"
 	"crypto/x509"
+	"errors"
+	"fmt"
+	"io"
 	"net/http"
+	"net/http/httptest"
+	"strings"
 	"syscall"
 	"testing"
+	"testing/iotest"
 	"testing/synctest"
 	"time"
 
@@ -97,6 +103,62 @@ func withoutTimes(heard []any) []any {
 		}
 	}
 	return heard
+}
+
+// A request whose own body can't be read says nothing about the server, which
+// has not failed. If it answers in spite of that, the answer counts.
+func TestQuotaAndBodiesThatFail(t *testing.T) {
+	broken := errors.New("the disk is broken")
+	for name, body := range map[string]func(*http.Request){
+		"kept": func(req *http.Request) { req.Body = io.NopCloser(iotest.ErrReader(broken)) },
+		"streamed": func(req *http.Request) {
+			req.Body = io.NopCloser(io.MultiReader(strings.NewReader("some"), iotest.ErrReader(broken)))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			quota := &listeningQuota{allow: 9}
+			s := retrip.Standard()
+			s.Quota = quota
+			answers := 0
+			transport := &retrip.Transport{Strategy: s, Base: step(func(req *http.Request) (*http.Response, error) {
+				if _, err := io.ReadAll(req.Body); answers == 0 {
+					return nil, fmt.Errorf("write: %w", err)
+				}
+				return status(answers)(req)
+			})}
+			send := func() error {
+				req, err := http.NewRequestWithContext(t.Context(), "PUT", "http://example.com/", http.NoBody)
+				require.NoError(t, err)
+				body(req)
+				_, err = transport.RoundTrip(req)
+				return err
+			}
+			require.ErrorIs(t, send(), broken)
+			require.Empty(t, quota.heard)
+			answers = 503
+			require.NoError(t, send())
+			require.Equal(t, []any{retrip.Failure{Class: retrip.Transient, Attempt: 1, MaxAttempts: 3, Cost: 5}}, withoutTimes(quota.heard))
+		})
+	}
+}
+
+// The same over net/http's transport.
+func TestQuotaAndBodiesThatFailOverTheNetwork(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { _, _ = io.Copy(io.Discard, r.Body) }))
+	defer server.Close()
+	broken := errors.New("the disk is broken")
+	gate := new(retrip.Gate)
+	s := retrip.Gated()
+	s.Quota = gate
+	transport := &retrip.Transport{Strategy: s}
+	defer transport.CloseIdleConnections()
+	for range 10 {
+		req, err := http.NewRequestWithContext(t.Context(), "PUT", server.URL, io.MultiReader(strings.NewReader("some"), iotest.ErrReader(broken)))
+		require.NoError(t, err)
+		_, err = transport.RoundTrip(req)
+		require.ErrorIs(t, err, broken)
+	}
+	require.True(t, gate.Full())
 }
 
 // A cancelled attempt is neither success nor failure, and a retry that is

@@ -25,7 +25,7 @@ var bodies = []mutant{
 	},
 	{
 		name: "A body that failed midway is sent again",
-		file: "internal/replay/stream.go", old: `case s.ended != nil && s.ended != io.EOF:`, new: `case s.ended != nil && s.ended != io.EOF && false:`,
+		file: "internal/replay/stream.go", old: `case s.failure() != nil: return ErrFailed`, new: ``,
 		tests: `TestBodyThatFailsMidway`,
 	},
 	{
@@ -207,12 +207,12 @@ var bodies = []mutant{
 	},
 	{
 		name: "A stream that failed counts as sound",
-		file: "internal/replay/state.go", old: `return r.body.source.check() == ErrFailed`, new: `return false`,
+		file: "internal/replay/state.go", old: `return r.body.source.failure()`, new: `return nil`,
 		tests: `TestErrorOfABodyProvesNothing|TestErrorOfTheCallersBodyIsReturnedAsItIs`,
 	},
 	{
 		name: "A file that failed counts as sound",
-		file: "internal/replay/file.go", old: `f.failed = true`, new: ``,
+		file: "internal/replay/file.go", old: `f.failed = err`, new: ``,
 		tests: `TestErrorOfAFileProvesNothing`,
 	},
 	{

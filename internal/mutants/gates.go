@@ -38,6 +38,21 @@ var gates = []mutant{
 		tests: `TestGateAndHints|TestQuotaHearsOfEachAttempt`,
 	},
 	{
+		name: "The gate takes a hint of 0 for one",
+		file: "decide.go", old: `0 < wait && wait <= p.MaxRetryAfter`, new: `wait <= p.MaxRetryAfter`,
+		tests: `TestGateAndHints`,
+	},
+	{
+		name: "A request body that can't be read counts against the server",
+		file: "decide.go", old: `case o.broke:`, new: `case false:`,
+		tests: `TestQuotaAndBodiesThatFail`,
+	},
+	{
+		name: "A body that a timeout ended hides the timeout from the gate",
+		file: "attempt.go", old: `o.broke = !isTimeout(o.Err) && replay.Broke`, new: `o.broke = replay.Broke`,
+		tests: `TestModel`,
+	},
+	{
 		name: "The gate does not see which failure had the hint",
 		file: "gate.go", old: `if f.Hint { return f.Attempt - f.Hinted, f.Hinted - 1 }`, new: ``,
 		tests: `TestGateTimeline|TestGateAndHints`,
@@ -49,13 +64,28 @@ var gates = []mutant{
 	},
 	{
 		name: "The first second never ends",
-		file: "gate.go", old: `g.late = g.late || (now-g.since)&gateSinceMask >= gateGrace ||`, new: `g.late = g.late ||`,
+		file: "gate.go", old: `g.late = g.late || elapsed >= 2*gateGrace ||`, new: `g.late = g.late ||`,
 		tests: `TestGateTimeline|TestGatedOutage`,
 	},
 	{
+		name: "A failure that the gate hears of after later ones ends the first second",
+		file: "gate.go", old: `(now - g.since + gateGrace) & gateSinceMask`, new: `(now-g.since)&gateSinceMask + gateGrace`,
+		tests: `TestGatedFailuresOutOfOrder`,
+	},
+	{
+		name: "What the first second added counts until it is worked off",
+		file: "gate.go", old: `case elapsed >= gateGrace+gateDebt: g.most = gateMost`, new: ``,
+		tests: `TestGateForgetsTheFirstSecond|TestGatedBurstThenFewRequests`,
+	},
+	{
+		name: "What the first second added is forgotten at once",
+		file: "gate.go", old: `elapsed >= gateGrace+gateDebt`, new: `true`,
+		tests: `TestGateFirstSecond`,
+	},
+	{
 		name: "Every failure in doubt begins another second",
-		file: "gate.go", old: `g.late = g.late || (now`, new: `g.late = (now`,
-		tests: `TestGateAndAClockThatIsSet|TestGateInFullDoubt|TestGateSlowFailuresEndTheSecond`,
+		file: "gate.go", old: `g.late = g.late || elapsed`, new: `g.late = elapsed`,
+		tests: `TestGateAndAClockThatIsSet|TestGateInFullDoubt|TestGateTimeoutsEndTheSecond`,
 	},
 	{
 		name: "The retries of the first second need not be worked off",
@@ -69,18 +99,13 @@ var gates = []mutant{
 	},
 	{
 		name: "Timeouts do not end the first second",
-		file: "gate.go", old: `slow = f.Timeout || !f.Sent`, new: `slow = !f.Sent`,
-		tests: `TestGateSlowFailuresEndTheSecond`,
+		file: "gate.go", old: `limit, f.Timeout)`, new: `limit, false)`,
+		tests: `TestGateTimeoutsEndTheSecond`,
 	},
 	{
-		name: "Requests that were long under way when a server crashed are all retried",
-		file: "gate.go", old: `>= gateGrace*time.Millisecond`, new: `>= 1000*gateGrace*time.Millisecond`,
-		tests: `TestGateSlowFailuresEndTheSecond|TestGatedCrash`,
-	},
-	{
-		name: "Every failure is slow where attempts are not timed",
-		file: "gate.go", old: `!f.Sent.IsZero() && f.Done`, new: `f.Done`,
-		tests: `TestGateFirstSecond|TestGatedCrash`,
+		name: "Any failure ends the first second",
+		file: "gate.go", old: `timeout && g.doubt+gateFailure`, new: `g.doubt+gateFailure`,
+		tests: `TestGateFirstSecond|TestGatedCrashOfOneMachine`,
 	},
 	{
 		name: "One answer takes all doubt away",
@@ -105,7 +130,7 @@ var gates = []mutant{
 	{
 		name: "A request of many attempts has no higher limit",
 		file: "gate.go", old: `gateLeastLimit), gateMostLimit)`, new: `gateLeastLimit), gateLeastLimit)`,
-		tests: `TestGateTimeline|TestGateSlowFailuresEndTheSecond`,
+		tests: `TestGateTimeline|TestGateTimeoutsEndTheSecond`,
 	},
 	{
 		name: "A host in doubt is forgotten",

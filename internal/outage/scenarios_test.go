@@ -87,13 +87,11 @@ func flapping(t *testing.T, p policy, clients int, rate float64) float64 {
 }
 
 // crash is a server whose answers take 10 s and that breaks off all of them at once.
-// Then it refuses everything for 60 s: attempts per request in that time. Timed tells
-// that the clients bound their attempts in time.
-func crash(t *testing.T, p policy, clients int, rate float64, timed bool) float64 {
+// Then it refuses everything for 60 s: attempts per request in that time.
+func crash(t *testing.T, p policy, clients int, rate float64) float64 {
 	t.Helper()
 	const at, took = 60.0, 10.0
 	w := inWorld(t, p, setting{3, standard}, func(w *world) {
-		w.timed = timed
 		s := func(now float64, _ *rand.Rand) (outcome, float64, float64) {
 			switch {
 			case now >= at:

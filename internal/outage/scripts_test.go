@@ -59,6 +59,17 @@ func atRandom(rate, until float64) arrivals {
 	}
 }
 
+// aBurstFirst is so many requests at once, and the others from a second later on.
+func aBurstFirst(n int, others arrivals) arrivals {
+	return func(rng *rand.Rand) []float64 {
+		times := make([]float64, n)
+		for _, at := range others(rng) {
+			times = append(times, at+1)
+		}
+		return times
+	}
+}
+
 // shared makes each trial's server from one that keeps no state.
 func shared(s server) func() server { return func() server { return s } }
 

@@ -78,8 +78,8 @@ func sends(name string, s script) row {
 	}}
 }
 
-func crashes(name string, timed bool) row {
-	return row{name, func(t *testing.T, p policy) string { return exact(crash(t, p, 20, 10, timed)) }}
+func crashes(name string) row {
+	return row{name, func(t *testing.T, p policy) string { return exact(crash(t, p, 20, 10)) }}
 }
 
 func by(chance float64, c outageCase) outageCase { c.chance, c.end = chance, failed; return c }
@@ -167,10 +167,10 @@ var tables = map[string][]row{
 		loses("100 in turn, 60 % fail, 3 attempts: lost", inTurn(100, 0.6, 0, 3, 200)),
 		loses("100 in turn, 70 % fail, 3 attempts: lost", inTurn(100, 0.7, 0, 3, 200)),
 		loses("20 at once, 5 per second, not told when, 5 attempts: lost", bursts(20, 5, false, setting{5, 1})),
+		loses("200 at once fail, then one a second for 5 minutes, 10 % fail: lost", script{setting{3, standard}, aBurstFirst(200, everySecond(300)), shared(byChance(during(0, 1, 1, 0.1), refused, 0)), 100}),
 		sends("0.8 per second, all told to wait 1 s for 60 s, 3 attempts: attempts", script{setting{3, standard}, atRandom(0.8, 60), waiting(1), 500}),
 		sends("10 per second, 8 are taken, the others told when, 5 attempts: attempts", script{setting{5, standard}, atRandom(10, 60), perSecond(8, true), 20}),
-		crashes("10 per second, answers take 10 s, a crash of 60 s: attempts", false),
-		crashes("the same with an AttemptTimeout: attempts", true),
+		crashes("10 per second, answers take 10 s, a crash of 60 s: attempts"),
 		amplifies("100 per second, 75 % fail, 8 attempts: attempts", outageCase{40, 100, 60, 0.75, failed, 0}, setting{8, standard}),
 	},
 }

@@ -12,7 +12,7 @@ type file struct {
 	*os.File
 	info   fs.FileInfo
 	start  int64 // where the caller left it
-	failed bool
+	failed error
 }
 
 func (f *file) read(r *reader, p []byte) (n int, ok bool, err error) {
@@ -28,7 +28,7 @@ func (f *file) read(r *reader, p []byte) (n int, ok bool, err error) {
 	switch {
 	case err == nil:
 	case err != io.EOF:
-		f.failed = true
+		f.failed = err
 	case n > 0:
 		err = nil
 	default:
@@ -38,7 +38,7 @@ func (f *file) read(r *reader, p []byte) (n int, ok bool, err error) {
 }
 
 func (f *file) check() error {
-	if f.failed {
+	if f.failed != nil {
 		return ErrFailed
 	}
 	info, err := f.Stat()
@@ -50,6 +50,8 @@ func (f *file) check() error {
 	}
 	return nil
 }
+
+func (f *file) failure() error { return f.failed }
 
 func (f *file) pending() (reading, mayBlock bool) { return false, false }
 

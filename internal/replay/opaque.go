@@ -52,6 +52,8 @@ type source interface {
 	read(r *reader, p []byte) (n int, ok bool, err error)
 	// check returns why the source can't be read again from its beginning, or nil.
 	check() error
+	// failure returns the error with which it could not be read, or nil.
+	failure() error
 	// pending reports whether a Read is under way, and whether it may be blocked.
 	pending() (reading, mayBlock bool)
 	// free drops what is kept for others than r, or all of it if r is nil.

@@ -19,8 +19,8 @@ const (
 
 // StateOf returns what is known of the body of a request that a base was handed.
 func StateOf(out *http.Request) State {
-	if body, ok := out.Body.(interface{ failed() bool }); ok {
-		if body.failed() {
+	if body, ok := out.Body.(watched); ok {
+		if body.failure() != nil {
 			return Failed
 		}
 		return Fine
@@ -31,31 +31,50 @@ func StateOf(out *http.Request) State {
 	return Fine
 }
 
-// failed reports whether the source failed.
-func (r *reader) failed() bool {
+// Broke reports whether err is that of the body of a request that a base was
+// handed.
+func Broke(out *http.Request, err error) bool {
+	body, ok := out.Body.(watched)
+	if !ok {
+		return false
+	}
+	defer func() { _ = recover() }() // errors may be of types that can't be compared
+	failure := body.failure()
+	return failure != nil && errors.Is(err, failure)
+}
+
+// A watched body returns the error with which it could not be read, or nil.
+type watched interface{ failure() error }
+
+func (r *reader) failure() error {
 	r.body.mu.Lock()
 	defer r.body.mu.Unlock()
-	return r.body.source.check() == ErrFailed
+	return r.body.source.failure()
 }
 
 // A watchedBody notes whether it failed. Of several in one attempt the first
 // takes note for all.
 type watchedBody struct {
 	io.ReadCloser
-	broken *atomic.Bool
+	broken *atomic.Pointer[error]
 }
 
-func watch(body io.ReadCloser) *watchedBody { return &watchedBody{body, new(atomic.Bool)} }
+func watch(body io.ReadCloser) *watchedBody { return &watchedBody{body, new(atomic.Pointer[error])} }
 
 func (b *watchedBody) Read(p []byte) (int, error) {
 	n, err := b.ReadCloser.Read(p)
 	if err != nil && err != io.EOF && !errors.Is(err, ErrOver) { // which is what a closed copy gives
-		b.broken.Store(true)
+		b.broken.Store(&err)
 	}
 	return n, err
 }
 
-func (b *watchedBody) failed() bool { return b.broken.Load() }
+func (b *watchedBody) failure() error {
+	if err := b.broken.Load(); err != nil {
+		return *err
+	}
+	return nil
+}
 
 // watchCopies does the same for the bodies that out.GetBody returns.
 func (b *watchedBody) watchCopies(out *http.Request) {

@@ -168,12 +168,19 @@ func (e *sourcePanic) Error() string { return fmt.Sprintf("the request body pani
 
 func (s *stream) check() error {
 	switch {
-	case s.ended != nil && s.ended != io.EOF:
+	case s.failure() != nil:
 		return ErrFailed
 	case s.sole != nil:
 		return ErrTooLong
 	}
 	return nil
+}
+
+func (s *stream) failure() error {
+	if s.ended == io.EOF {
+		return nil
+	}
+	return s.ended
 }
 
 func (s *stream) pending() (reading, mayBlock bool) {
