@@ -37,6 +37,14 @@ func timedOut(f retrip.Failure) retrip.Failure {
 	return f
 }
 
+// took is the failure after a time that is known.
+func took(d time.Duration) func(retrip.Failure) retrip.Failure {
+	return func(f retrip.Failure) retrip.Failure {
+		f.Sent = f.Done.Add(-d)
+		return f
+	}
+}
+
 // fail tells the gate of a failure, and reports whether a retry follows.
 func fail(g *retrip.Gate, f retrip.Failure) bool {
 	g.Failed(f)
@@ -128,16 +136,22 @@ func TestGateFirstSecond(t *testing.T) {
 	require.InDelta(t, 1000/3, answers, 2, "two answers take away 4, and the failure adds 1")
 }
 
-// Timeouts that bring doubt to the limit end the second early: a server that
-// does not answer in time has too much to do.
-func TestGateTimeoutsEndTheSecond(t *testing.T) {
+// Timeouts and failures that took a second end the second early once they bring
+// doubt to the limit.
+func TestGateSlowFailuresEndTheSecond(t *testing.T) {
 	for maxAttempts, allowed := range map[int]int{2: 4, 3: 4, 4: 5, 5: 6, 9: 6} {
-		var g retrip.Gate
-		n := 0
-		for fail(&g, timedOut(failure(time.Duration(n), 1, maxAttempts))) {
-			n++
+		for _, slow := range []func(retrip.Failure) retrip.Failure{timedOut, took(time.Second)} {
+			var g retrip.Gate
+			n := 0
+			for fail(&g, slow(failure(time.Duration(n), 1, maxAttempts))) {
+				n++
+			}
+			require.Equal(t, allowed, n, "of %d attempts", maxAttempts)
 		}
-		require.Equal(t, allowed, n, "of %d attempts", maxAttempts)
+	}
+	var g retrip.Gate
+	for range 1000 {
+		require.True(t, fail(&g, took(999*time.Millisecond)(failure(0, 1, 3))))
 	}
 }
 
@@ -413,6 +427,34 @@ func TestGatedOutage(t *testing.T) {
 				})
 			})
 		}
+	}
+}
+
+// Requests that were under way for long when the server crashed are not all
+// retried at once, if attempts are timed.
+func TestGatedCrash(t *testing.T) {
+	for _, timed := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			start, attempts := time.Now(), atomic.Int64{}
+			transport, _ := newGated(roundTrip(func(*http.Request) (*http.Response, error) {
+				attempts.Add(1)
+				time.Sleep(max(0, 10*time.Second-time.Since(start)))
+				return nil, syscall.ECONNRESET
+			}), 3)
+			if timed {
+				transport.AttemptTimeout = time.Hour
+			}
+			var wg sync.WaitGroup
+			for range 100 {
+				wg.Go(func() { statusOf(t, t.Context(), transport) })
+			}
+			wg.Wait()
+			if timed {
+				require.LessOrEqual(t, attempts.Load(), int64(105))
+			} else {
+				require.Equal(t, int64(300), attempts.Load())
+			}
+		})
 	}
 }
 

@@ -33,7 +33,11 @@ func (s *modelScript) check() {
 	if len(s.wrongs) > 0 {
 		return
 	}
-	s.checkLedger(s.ledger, taken, given)
+	if s.ledger.gate != nil {
+		s.checkGate()
+	} else {
+		s.checkLedger(s.ledger, taken, given)
+	}
 	if s.stack != nil {
 		s.checkLedger(s.stack.ledger, innerTaken, innerGiven)
 	}
@@ -198,6 +202,9 @@ func (r *modelRequest) justified(e Event) bool {
 	case AttemptsExhausted:
 		return len(r.deliveries) == r.max
 	case QuotaExhausted:
+		if r.script.ledger.gate != nil {
+			return r.gateRefused
+		}
 		return r.script.small && r.script.ledger.refused.Load() > 0
 	case NotRetryable:
 		return d.err == nil && d.fault.class == Permanent || r.ended

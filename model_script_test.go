@@ -51,11 +51,14 @@ func (s *modelScript) wrong(r *modelRequest, format string, args ...any) {
 
 func newModelScript(seed uint64, file string) *modelScript {
 	rng := rand.New(rand.NewPCG(seed, 1))
-	s := &modelScript{seed: seed, mode: Mode(rng.IntN(3)), small: rng.IntN(4) == 0, max: min(1+rng.IntN(6), 5)}
+	s := &modelScript{seed: seed, mode: Mode(rng.IntN(len(modes))), small: rng.IntN(4) == 0, max: min(1+rng.IntN(6), 5)}
 	if s.crowd = rng.IntN(6) == 0; s.crowd {
 		s.mode, s.small = ModeAdaptive, false
 	}
 	s.ledger = newModelLedger(s.small, rng)
+	if s.mode == ModeGated {
+		s.ledger.gate = &modelGate{script: s}
+	}
 	newStrategy := s.strategyMaker(rng)
 	t := &Transport{Base: s, ReplayBuffer: []int64{1, 100, 1 << 10, 5000, 9000}[rng.IntN(5)]}
 	if s.crowd || rng.IntN(2) == 0 {
@@ -121,9 +124,11 @@ func modelTime(rng *rand.Rand, from, to time.Duration) time.Duration {
 	}
 }
 
-// A modelLedger is a bucket that counts what is taken and given.
+// A modelLedger is a bucket that counts what is taken and given; or a gate, of
+// which it counts the failures and answers.
 type modelLedger struct {
 	*Bucket
+	gate                  *modelGate // or nil
 	taken, given, refused atomic.Int64
 }
 
@@ -140,7 +145,17 @@ func newModelLedger(small bool, rng *rand.Rand) *modelLedger {
 	return l
 }
 
+func (l *modelLedger) Failed(f Failure) {
+	if l.gate != nil {
+		l.taken.Add(1)
+		l.gate.Failed(f)
+	}
+}
+
 func (l *modelLedger) Take(ctx context.Context, f Failure) bool {
+	if l.gate != nil {
+		return l.gate.Take(ctx, f)
+	}
 	if !l.Bucket.Take(ctx, f) {
 		l.refused.Add(1)
 		return false
@@ -150,6 +165,11 @@ func (l *modelLedger) Take(ctx context.Context, f Failure) bool {
 }
 
 func (l *modelLedger) Answered(class Class, cost int) {
+	if l.gate != nil {
+		l.given.Add(1)
+		l.gate.Answered(class, cost)
+		return
+	}
 	if class == Success {
 		l.given.Add(int64(max(cost, 1)))
 	}
@@ -157,6 +177,9 @@ func (l *modelLedger) Answered(class Class, cost int) {
 }
 
 func (l *modelLedger) Return(cost int) {
+	if l.gate != nil {
+		return
+	}
 	l.given.Add(int64(cost))
 	l.Bucket.Return(cost)
 }
@@ -234,21 +257,22 @@ type modelRequest struct {
 	dawdle   time.Duration // or reads it this much later
 	faults   []modelFault
 
-	ctx       context.Context
-	end       func()
-	attempts  atomic.Int32
-	back      chan struct{} // closed when RoundTrip has returned
-	began     time.Time
-	returned  time.Time
-	ended     bool // ctx had ended by then
-	resp      *http.Response
-	err       error
-	panicked  any // what RoundTrip panicked with
-	prepared  []time.Time
-	refusedBy error // what Prepare returned
-	events    []Event
-	inner     []Event // of the inner Transport
-	refused   bool    // the last fetch for a token
+	ctx         context.Context
+	end         func()
+	attempts    atomic.Int32
+	back        chan struct{} // closed when RoundTrip has returned
+	began       time.Time
+	returned    time.Time
+	ended       bool // ctx had ended by then
+	resp        *http.Response
+	err         error
+	panicked    any // what RoundTrip panicked with
+	prepared    []time.Time
+	refusedBy   error // what Prepare returned
+	events      []Event
+	inner       []Event // of the inner Transport
+	refused     bool    // the last fetch for a token
+	gateRefused bool    // the last retry, by the plain gate
 
 	mu         sync.Mutex
 	steps      [modelSteps]int // how often each was reached

@@ -29,6 +29,7 @@ import (
 //	model_faults_test.go   what happens to an attempt
 //	model_base_test.go     how the base behaves, and what it answers
 //	model_oracle_test.go   what must hold afterwards
+//	model_gate_test.go     the same of a gate, beside a plain one
 //	model_sockets_test.go  the same requests over real connections
 //
 // A script is one Transport and the requests that it gets. Its seed decides

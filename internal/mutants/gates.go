@@ -55,7 +55,7 @@ var gates = []mutant{
 	{
 		name: "Every failure in doubt begins another second",
 		file: "gate.go", old: `g.late = g.late || (now`, new: `g.late = (now`,
-		tests: `TestGateAndAClockThatIsSet|TestGateInFullDoubt|TestGateTimeoutsEndTheSecond`,
+		tests: `TestGateAndAClockThatIsSet|TestGateInFullDoubt|TestGateSlowFailuresEndTheSecond`,
 	},
 	{
 		name: "The retries of the first second need not be worked off",
@@ -69,8 +69,18 @@ var gates = []mutant{
 	},
 	{
 		name: "Timeouts do not end the first second",
-		file: "gate.go", old: `timeout && g.doubt+gateFailure >= limit`, new: `false`,
-		tests: `TestGateTimeoutsEndTheSecond`,
+		file: "gate.go", old: `slow = f.Timeout || !f.Sent`, new: `slow = !f.Sent`,
+		tests: `TestGateSlowFailuresEndTheSecond`,
+	},
+	{
+		name: "Requests that were long under way when a server crashed are all retried",
+		file: "gate.go", old: `>= gateGrace*time.Millisecond`, new: `>= 1000*gateGrace*time.Millisecond`,
+		tests: `TestGateSlowFailuresEndTheSecond|TestGatedCrash`,
+	},
+	{
+		name: "Every failure is slow where attempts are not timed",
+		file: "gate.go", old: `!f.Sent.IsZero() && f.Done`, new: `f.Done`,
+		tests: `TestGateFirstSecond|TestGatedCrash`,
 	},
 	{
 		name: "One answer takes all doubt away",
@@ -95,7 +105,7 @@ var gates = []mutant{
 	{
 		name: "A request of many attempts has no higher limit",
 		file: "gate.go", old: `gateLeastLimit), gateMostLimit)`, new: `gateLeastLimit), gateLeastLimit)`,
-		tests: `TestGateTimeline|TestGateTimeoutsEndTheSecond`,
+		tests: `TestGateTimeline|TestGateSlowFailuresEndTheSecond`,
 	},
 	{
 		name: "A host in doubt is forgotten",
