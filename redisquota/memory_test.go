@@ -15,8 +15,8 @@ type memory struct {
 	mu     sync.Mutex
 	hashes map[string]*hash
 	evals  atomic.Int64
-	down   atomic.Bool
-	takes  time.Duration // for each run, with the way there and back
+	down   atomic.Bool  // connections are refused
+	takes  atomic.Int64 // nanoseconds of each run, with the way there and back
 }
 
 type hash struct {
@@ -30,11 +30,32 @@ func newMemory() *memory { return &memory{hashes: map[string]*hash{}} }
 
 var errDown = errors.New("connection refused")
 
+// What can happen to a server.
+func (m *memory) kill() { m.down.Store(true) }
+func (m *memory) hang() { m.takes.Store(int64(time.Hour)) }
+func (m *memory) slow() { m.takes.Store(int64(200 * time.Millisecond)) }
+func (m *memory) flush() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	clear(m.hashes)
+}
+
+// failOver takes two seconds, and the new primary has nothing of the old one.
+func (m *memory) failOver() {
+	m.kill()
+	time.AfterFunc(2*time.Second, func() {
+		m.flush()
+		m.down.Store(false)
+	})
+}
+
 func (m *memory) Eval(ctx context.Context, _, key string, args ...string) ([]int64, error) {
 	m.evals.Add(1)
-	if m.takes > 0 {
+	if takes := time.Duration(m.takes.Load()); takes > 0 {
+		answer := time.NewTimer(takes)
+		defer answer.Stop()
 		select {
-		case <-time.After(m.takes):
+		case <-answer.C:
 		case <-ctx.Done():
 			return nil, ctx.Err()
 		}
@@ -48,10 +69,12 @@ func (m *memory) Eval(ctx context.Context, _, key string, args ...string) ([]int
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return m.eval(key, time.Now().UnixMilli(), n[0], n[1], n[2], n[3] == 1, n[4]), nil
+	return m.eval(key, time.Now().UnixMilli(), n), nil
 }
 
-func (m *memory) eval(key string, now, answers, failures, adds int64, timeout bool, covers int64) []int64 {
+// eval runs the script at a time in milliseconds.
+func (m *memory) eval(key string, now int64, args [5]int64) []int64 {
+	answers, failures, adds, slow, covers := args[0], args[1], args[2], args[3] == 1, args[4]
 	h := m.hashes[key]
 	if h == nil {
 		h = &hash{since: now, w: now / 10_000}
@@ -72,7 +95,7 @@ func (m *memory) eval(key string, now, answers, failures, adds int64, timeout bo
 		if h.d == 0 {
 			h.m, h.late, h.since = 0, false, now
 		}
-		h.late = h.late || now-h.since >= 1000 || now < h.since || timeout && h.d+adds >= limit
+		h.late = h.late || now-h.since >= 1000 || now < h.since || slow && h.d+adds >= limit
 		h.m = max(h.m, limit+8)
 		if !h.late {
 			h.m = max(h.m, h.d+adds)

@@ -1,153 +1,148 @@
 package redisquota_test
 
 import (
-	"context"
-	"io"
-	"math/rand/v2"
-	"net/http"
-	"strings"
-	"sync"
-	"sync/atomic"
+	"fmt"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/retrip-go/retrip"
-	"github.com/retrip-go/retrip/redisquota"
 	"github.com/stretchr/testify/require"
 )
 
-// A scene is a fleet whose clients send requests at random to one server.
-type scene struct {
-	clients int
-	every   time.Duration // for each client, on average
-	healthy time.Duration // before and after the outage
-	outage  time.Duration
-	timeout time.Duration // of attempts in the outage; 0 refuses at once
-	failing float64       // share of attempts that fail outside the outage
-	seed    uint64
-	shared  func(process int) redisquota.Client // nil: gates alone
-	during  func()                              // in the middle of the outage
+// thousand is 1000 processes of 0.8 requests a second each. The seed is any.
+func thousand() scene {
+	return scene{clients: 1000, every: 1250 * time.Millisecond, healthy: 20 * time.Second, outage: time.Minute, seed: 1}.sized()
 }
 
-// A result is what came of it.
-type result struct {
-	requests, attempts int64 // begun in the outage
-	failed             int64 // requests, all in all
+// sized has a tenth of the processes where tests must be quick: all simulations take a
+// minute, and more under the race detector.
+func (s scene) sized() scene {
+	if testing.Short() || raceEnabled {
+		s.clients /= 10
+	}
+	return s
 }
 
-func (r result) amplification() float64 { return float64(r.attempts) / float64(r.requests) }
-
-// play runs a scene in virtual time, with the real Transport and one Fleet in each
-// process.
-func (s scene) play(t *testing.T) (r result) {
-	t.Helper()
-	synctest.Test(t, func(t *testing.T) {
-		var (
-			begin     = time.Now()
-			from, to  = begin.Add(s.healthy), begin.Add(s.healthy + s.outage)
-			end       = to.Add(s.healthy)
-			wg        sync.WaitGroup
-			requests  atomic.Int64
-			attempts  atomic.Int64
-			failed    atomic.Int64
-			closeThem []io.Closer
-		)
-		for process := range s.clients {
-			quota := func() retrip.Quota { return new(retrip.Gate) }
-			if s.shared != nil {
-				fleet, err := redisquota.New(s.shared(process), redisquota.Options{})
-				require.NoError(t, err)
-				closeThem = append(closeThem, fleet)
-				quota = func() retrip.Quota { return fleet.Quota("api") }
-			}
-			random := rand.New(rand.NewPCG(s.seed, uint64(process)))
-			base := func(req *http.Request) (*http.Response, error) {
-				now := time.Now()
-				down := !now.Before(from) && now.Before(to)
-				if req.Header.Get("X-In-Outage") != "" {
-					attempts.Add(1)
-				}
-				if down && s.timeout > 0 {
-					time.Sleep(s.timeout)
-					return nil, context.DeadlineExceeded
-				}
-				status := http.StatusOK
-				if down || random.Float64() < s.failing {
-					status = http.StatusServiceUnavailable
-				}
-				time.Sleep(5 * time.Millisecond)
-				return &http.Response{StatusCode: status, Header: http.Header{}, Body: http.NoBody, Request: req}, nil
-			}
-			strategy := retrip.Gated()
-			strategy.Quota = quota()
-			transport := &retrip.Transport{Base: roundTripper(base), Strategy: strategy}
-			wg.Go(func() {
-				for {
-					time.Sleep(time.Duration(random.ExpFloat64() * float64(s.every)))
-					now := time.Now()
-					if now.After(end) {
-						return
-					}
-					req, _ := http.NewRequest("GET", "http://api.example/", nil)
-					if !now.Before(from) && now.Before(to) {
-						requests.Add(1)
-						req.Header.Set("X-In-Outage", "1")
-					}
-					wg.Go(func() {
-						resp, err := transport.RoundTrip(req)
-						if err != nil || resp.StatusCode != http.StatusOK {
-							failed.Add(1)
-						}
-					})
-				}
-			})
-		}
-		if s.during != nil {
-			time.Sleep(s.healthy + s.outage/2)
-			s.during()
-		}
-		wg.Wait()
-		for _, c := range closeThem {
-			require.NoError(t, c.Close())
-		}
-		r = result{requests.Load(), attempts.Load(), failed.Load()}
-	})
-	return r
-}
-
-type roundTripper func(*http.Request) (*http.Response, error)
-
-func (f roundTripper) RoundTrip(req *http.Request) (*http.Response, error) { return f(req) }
-
-// together gives all processes one server.
-func together(server redisquota.Client) func(int) redisquota.Client {
-	return func(int) redisquota.Client { return server }
+// scripts is how often each process ran the script, for each second.
+func (s scene) scripts(server *memory) float64 {
+	return float64(server.evals.Load()) / float64(s.clients) / (2*s.healthy + s.outage).Seconds()
 }
 
 // A fleet that shares its quota sends an outage few retries, however slow its
-// clients are. The numbers of requests are bounded by the time that tests may take:
-// -short has a tenth of the clients at ten times the rate.
+// clients are.
 func TestFleetInAnOutage(t *testing.T) {
+	minutely := thousand()
+	minutely.clients, minutely.every = 48_000, time.Minute
+	minutely = minutely.sized()
+	slow := thousand()
+	slow.timeout = 500 * time.Millisecond
 	for name, s := range map[string]scene{
-		"1000 at 0.8 a second": {clients: 1000, every: 1250 * time.Millisecond},
-		"timeouts":             {clients: 1000, every: 1250 * time.Millisecond, timeout: 500 * time.Millisecond},
-		"4000 at 0.2 a second": {clients: 4000, every: 5 * time.Second},
+		"1000 at 0.8 a second":   thousand(),
+		"timeouts":               slow,
+		"48 000 at one a minute": minutely,
 	} {
-		t.Run(strings.ReplaceAll(name, " ", "-"), func(t *testing.T) {
-			s.healthy, s.outage, s.seed = 20*time.Second, time.Minute, 1
-			if testing.Short() {
-				s.clients, s.every = s.clients/10, s.every/10
-			}
+		t.Run(name, func(t *testing.T) {
 			alone := s.play(t)
 			server := newMemory()
-			s.shared = together(server)
+			s.server = server
 			shared := s.play(t)
 			t.Logf("amplification %.3f, of gates alone %.3f; %d requests; %.2f runs of the script per process and second",
-				shared.amplification(), alone.amplification(), shared.requests,
-				float64(server.evals.Load())/float64(s.clients)/(2*s.healthy+s.outage).Seconds())
+				shared.amplification(), alone.amplification(), shared.requests, s.scripts(server))
 			require.LessOrEqual(t, shared.amplification(), 1.05)
-			require.LessOrEqual(t, float64(server.evals.Load())/float64(s.clients)/(2*s.healthy+s.outage).Seconds(), 4.0)
+			require.LessOrEqual(t, s.scripts(server), 4.0)
+		})
+	}
+}
+
+// A fleet loses hardly more requests than gates alone where attempts fail by chance,
+// and in short interruptions.
+func TestFleetLosesFewRequests(t *testing.T) {
+	chance := func(p float64) scene {
+		s := thousand()
+		s.outage, s.failing = 0, p
+		return s
+	}
+	blip := func(d time.Duration, attempts int) scene {
+		s := thousand()
+		s.outage, s.healthy, s.attempts = d, 5*time.Second, attempts
+		return s
+	}
+	for name, s := range map[string]scene{
+		"10 % fail":          chance(0.1),
+		"30 % fail":          chance(0.3),
+		"50 ms":              blip(50*time.Millisecond, 3),
+		"200 ms":             blip(200*time.Millisecond, 3),
+		"500 ms":             blip(500*time.Millisecond, 3),
+		"1 s":                blip(time.Second, 3),
+		"500 ms, 5 attempts": blip(500*time.Millisecond, 5),
+		"1 s, 5 attempts":    blip(time.Second, 5),
+	} {
+		t.Run(name, func(t *testing.T) {
+			var alone, shared result
+			for s.seed = 1; s.seed <= 5; s.seed++ {
+				s.server = nil
+				alone.add(s.play(t))
+				s.server = newMemory()
+				shared.add(s.play(t))
+			}
+			t.Logf("%d requests failed, %d with gates alone, of %d (%d begun in an interruption)",
+				shared.failed, alone.failed, alone.all, alone.requests)
+			require.LessOrEqual(t, float64(shared.failed), 1.05*float64(alone.failed))
+		})
+	}
+}
+
+// Whatever happens to Redis in an outage, no request fails for it, and no more retries
+// are sent than by gates alone.
+func TestFleetOutlivesRedis(t *testing.T) {
+	alone := thousand().play(t)
+	for name, happens := range map[string]func(*memory){
+		"killed": (*memory).kill, "hung": (*memory).hang, "slow": (*memory).slow,
+		"flushed": (*memory).flush, "fails over": (*memory).failOver,
+	} {
+		for _, after := range []time.Duration{time.Second, 30 * time.Second} {
+			t.Run(fmt.Sprintf("%s after %v", name, after), func(t *testing.T) {
+				s := thousand()
+				server := newMemory()
+				s.server, s.after, s.during = server, after, func() { happens(server) }
+				shared := s.play(t)
+				t.Logf("amplification %.3f, of gates alone %.3f; %d requests failed, %d with gates alone",
+					shared.amplification(), alone.amplification(), shared.failed, alone.failed)
+				require.LessOrEqual(t, shared.amplification(), alone.amplification()+0.02)
+				require.Equal(t, alone.failed, shared.failed)
+			})
+		}
+	}
+}
+
+// A process that is broken itself stops no others.
+func TestBrokenProcessStopsNoOthers(t *testing.T) {
+	s := thousand()
+	s.healthy, s.outage, s.failing = 15*time.Second, 0, 0.1
+	alone := s.play(t)
+	s.broken, s.server = 200*time.Microsecond, newMemory()
+	shared := s.play(t)
+	t.Logf("%d requests failed, %d with gates alone", shared.failed, alone.failed)
+	require.Equal(t, alone.failed, shared.failed)
+}
+
+// A retry waits no longer than 20 ms for Redis, whatever the state of it, and neither
+// does the answer that there is none.
+func TestRetriesDoNotWaitForRedis(t *testing.T) {
+	for name, happens := range map[string]func(*memory){
+		"healthy": func(m *memory) { m.takes.Store(int64(time.Millisecond)) },
+		"slow":    (*memory).slow, "hung": (*memory).hang, "killed": (*memory).kill,
+	} {
+		t.Run(name, func(t *testing.T) {
+			server := newMemory()
+			happens(server)
+			s := thousand()
+			s.failing, s.outage, s.healthy = 0.2, 10*time.Second, 10*time.Second
+			s.server, s.backoff = server, retrip.Constant{}
+			r := s.play(t)
+			t.Logf("%v at p99, %v at most", r.late(), r.added[len(r.added)-1])
+			require.LessOrEqual(t, r.late(), 25*time.Millisecond)
+			require.LessOrEqual(t, s.scripts(server), 4.0)
 		})
 	}
 }

@@ -25,7 +25,7 @@ type Quota struct {
 	answers lanes.Counter
 	failed  atomic.Int64 // attempts
 	adds    atomic.Int64 // to doubt, in quarters
-	timeout atomic.Bool  // one of them timed out
+	slow    atomic.Bool  // one of them was
 
 	verdict atomic.Pointer[verdict] // the last, or nil
 	asking  atomic.Pointer[chan struct{}]
@@ -46,11 +46,16 @@ func (v *verdict) refuses(own int64, now time.Time) bool {
 }
 
 // The rule of retrip.Gate: a failure counts 4 quarters, one with an obeyed hint 1, and
-// those of a request no more than 8.
+// those of a request no more than 8. It is slow if it timed out or took a second.
 const (
 	plainQuarters   = 4
 	hintQuarters    = 1
 	requestQuarters = 8
+	slowFailure     = time.Second
+	// mostQuarters is what one report adds at most: the most that a gate's doubt comes
+	// to once its first second is over. A process that fails alone, however often it
+	// sends, then adds less than a hundred healthy ones take away.
+	mostQuarters = 32
 )
 
 func counted(plain, hinted int) int64 {
@@ -86,8 +91,8 @@ func (q *Quota) Failed(f retrip.Failure) {
 	}
 	_, added := own(f)
 	q.adds.Add(added)
-	if f.Timeout {
-		q.timeout.Store(true)
+	if f.Timeout || !f.Sent.IsZero() && f.Done.Sub(f.Sent) >= slowFailure {
+		q.slow.Store(true)
 	}
 	q.failed.Add(1)
 	q.news()
@@ -191,7 +196,7 @@ func (q *Quota) await(ctx context.Context, now time.Time) *verdict {
 func (q *Quota) report(ctx context.Context) {
 	now := time.Now()
 	v, err := q.fleet.eval(ctx, q.redisKey, evidence{
-		answers: q.answers.Take(), failures: q.failed.Swap(0), adds: q.adds.Swap(0), timeout: q.timeout.Swap(false),
+		answers: q.answers.Take(), failures: q.failed.Swap(0), adds: min(q.adds.Swap(0), mostQuarters), slow: q.slow.Swap(false),
 		covers: now.UnixMilli() - q.since.Swap(now.UnixMilli()),
 	})
 	q.counts.reports.Add(1)
@@ -209,17 +214,17 @@ func (q *Quota) report(ctx context.Context) {
 type evidence struct {
 	answers, failures int64
 	adds              int64 // of the failures to doubt, in quarters
-	timeout           bool  // one of them timed out
+	slow              bool  // one of them was
 	covers            int64 // the milliseconds since the first
 }
 
 func (e evidence) args() []string {
 	number := func(n int64) string { return strconv.FormatInt(n, 10) }
-	timeout := "0"
-	if e.timeout {
-		timeout = "1"
+	slow := "0"
+	if e.slow {
+		slow = "1"
 	}
-	return []string{number(e.answers), number(e.failures), number(e.adds), timeout, number(max(e.covers, 1))}
+	return []string{number(e.answers), number(e.failures), number(e.adds), slow, number(max(e.covers, 1))}
 }
 
 // eval runs the script.

@@ -2,8 +2,8 @@
 --
 -- KEYS[1]  the dependency's hash
 -- ARGV     what a process saw since its last report: answers, failures, the
---          doubt they add in quarters of a failure, 1 if one timed out, and how
---          many milliseconds that report covers
+--          doubt they add in quarters of a failure, 1 if one was slow, and how many
+--          milliseconds that report covers
 -- returns  doubt and limit in quarters, and the milliseconds of the first second that
 --          are left
 --
@@ -17,7 +17,7 @@ local d, m, l, s = tonumber(kept[1]) or 0, tonumber(kept[2]) or 0, tonumber(kept
 local window = math.floor(now / 10000)
 local w, n, b = tonumber(kept[5]) or window, tonumber(kept[6]) or 0, tonumber(kept[7]) or 0
 local answers, failures, adds = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3])
-local timeout, covers = tonumber(ARGV[4]), tonumber(ARGV[5])
+local slow, covers = tonumber(ARGV[4]), tonumber(ARGV[5])
 
 if window ~= w then
   b, n = window == w + 1 and n or 0, 0
@@ -35,7 +35,7 @@ if adds > 0 then
   if d == 0 then
     m, l, s = 0, 0, now
   end
-  if now - s >= 1000 or now < s or (timeout == 1 and d + adds >= limit) then
+  if now - s >= 1000 or now < s or (slow == 1 and d + adds >= limit) then
     l = 1
   end
   m = math.max(m, limit + 8)
