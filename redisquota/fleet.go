@@ -187,18 +187,26 @@ func (f *Fleet) report() {
 		}
 	}
 	f.mu.Unlock()
-	for _, q := range listed {
+	for i, q := range listed {
 		q.listed.Store(false) // what is counted from now on lists it again
 		ctx, cancel := context.WithTimeout(f.ctx, evalTime)
 		q.report(ctx)
+		hangs := ctx.Err() != nil
 		cancel()
+		if hangs { // the others next time, or they would all be late
+			f.list(listed[i+1:]...)
+			return
+		}
 	}
 }
 
-// list puts a quota on the list of those with news.
-func (f *Fleet) list(q *Quota) {
+// list puts quotas on the list of those with news.
+func (f *Fleet) list(quotas ...*Quota) {
+	if len(quotas) == 0 {
+		return
+	}
 	f.mu.Lock()
-	f.fresh = append(f.fresh, q)
+	f.fresh = append(f.fresh, quotas...)
 	f.mu.Unlock()
 	select {
 	case f.news <- struct{}{}:
