@@ -1,6 +1,7 @@
 package redisquota
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -30,10 +31,16 @@ func (o *ours) Eval(ctx context.Context, _, key string, args ...string) ([]int64
 // DialRueidis makes a Client that connects when it is first needed, and again, at most
 // once a second, until it succeeds: so Redis may be down when the program starts. The
 // option is rueidis's own, for a server, Sentinel, a cluster, TLS and users. The script
-// needs no client-side caching, which is off, nor a retry. Close ends the connection.
+// needs no client-side caching, which is off, nor a retry. What the option leaves open
+// is chosen for little traffic: one connection to each server, and buffers of 16 KiB
+// and not 512. Close ends the connection.
 func DialRueidis(option rueidis.ClientOption) *LazyRueidis {
 	option.DisableCache = true
 	option.DisableRetry = true
+	option.PipelineMultiplex = cmp.Or(option.PipelineMultiplex, -1)
+	option.RingScaleEachConn = cmp.Or(option.RingScaleEachConn, 7)
+	option.ReadBufferEachConn = cmp.Or(option.ReadBufferEachConn, 16<<10)
+	option.WriteBufferEachConn = cmp.Or(option.WriteBufferEachConn, 16<<10)
 	return &LazyRueidis{option: option}
 }
 
@@ -92,7 +99,7 @@ func (l *LazyRueidis) connected(ctx context.Context) (Client, error) {
 	case l.client != nil:
 		return l.client, nil
 	case l.err != nil:
-		return nil, fmt.Errorf("%w: %w", errNotConnected, l.err)
+		return nil, l.err
 	}
 	return nil, errNotConnected
 }
