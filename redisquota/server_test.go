@@ -21,7 +21,20 @@ import (
 )
 
 // need names programs whose absence fails tests, which otherwise skip what needs them.
-var need = flag.String("need", "", "servers that must be installed: redis-server,valkey-server")
+// What takes long needs to be asked for by it.
+var need = flag.String("need", "", "servers that must be there: redis-server,valkey-server")
+
+func needed(program string) bool { return slices.Contains(strings.Split(*need, ","), program) }
+
+// withServersForLong is withServers for what takes long.
+func withServersForLong(t *testing.T, test func(t *testing.T, program string)) {
+	withServers(t, func(t *testing.T, program string) {
+		if !needed(program) {
+			t.Skipf("takes long: go test -need %s", program)
+		}
+		test(t, program)
+	})
+}
 
 // programs are the servers that tests run.
 var programs = []string{"redis-server", "valkey-server"}
@@ -34,7 +47,7 @@ func withServers(t *testing.T, test func(t *testing.T, program string)) {
 				t.Skip("-short starts no servers")
 			}
 			if _, err := exec.LookPath(program); err != nil {
-				if slices.Contains(strings.Split(*need, ","), program) {
+				if needed(program) {
 					t.Fatal(err)
 				}
 				t.Skipf("%s is not installed", program)
