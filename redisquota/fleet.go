@@ -47,8 +47,8 @@ const (
 // A Client runs the script in Redis. Eval runs it with one key and arguments, by its
 // digest where the server knows it (EVALSHA), and returns the numbers that it
 // returned. It must return soon after ctx ends. It is called from several goroutines
-// at once. DialRueidis and Rueidis make one of rueidis; the example GoRedis makes one
-// of go-redis.
+// at once. DialRueidis and Rueidis make one of rueidis; examples/fleet/goredis
+// makes one of go-redis.
 type Client interface {
 	Eval(ctx context.Context, script, key string, args ...string) ([]int64, error)
 }
