@@ -20,10 +20,11 @@ const (
 )
 
 // Limiter is the adaptive mode's send-rate limiter: a token bucket whose rate
-// follows the CUBIC curve of TCP congestion control. It lets everything pass
-// until the first throttling answer, and from then on never again without
-// counting: each throttle cuts the rate to 70 % of what was sent, each other
-// answer raises it again, and attempts, first ones too, wait for their turn.
+// follows the CUBIC curve of TCP congestion control, with the numbers of the AWS
+// SDKs. It lets everything pass until the first throttling answer. From then on
+// each throttle cuts the rate to 70 % of what was sent, each other answer raises
+// it again, and attempts, first ones too, wait for their turn. The rate is at least
+// 0.5 attempts per second, and at most the larger of that and twice what is sent.
 //
 // An attempt that has to wait joins a queue. Retries are served before first
 // attempts, since they have waited already: in simulation that brings p99/p50
@@ -92,10 +93,10 @@ type place struct {
 // for tests. Rates are attempts per second.
 type LimiterState struct {
 	Enabled  bool    // false until the first throttle
-	Measured float64 // what was sent of late
+	Measured float64 // what was sent of late, measured each half second
 	Rate     float64 // what may be sent
-	Burst    float64 // the most tokens that can be saved up
-	Tokens   float64 // attempts that may go at once
+	Burst    float64 // the most attempts that can be saved up
+	Tokens   float64 // attempts that may go at once, from 0 to Burst
 	Waiting  int     // attempts in the queue
 }
 
@@ -141,7 +142,7 @@ const throttleMemory = 5 * time.Minute
 // of long ago and the measured rate, which two seconds of traffic restore.
 func (l *Limiter) asNew() bool {
 	if !l.enabled.Load() {
-		return true // nobody waits
+		return true // no attempt waits
 	}
 	now := l.clock()
 	l.mu.Lock()
@@ -160,7 +161,7 @@ func (l *Limiter) begin(now time.Time) {
 func (l *Limiter) beginNow() { l.begin(time.Now()) }
 
 // clock is the time since start, which the methods below take for now. It
-// costs half of what time.Now does: nobody asks for the date.
+// costs half of what time.Now does, because it leaves out the date.
 func (l *Limiter) clock() time.Duration {
 	l.begun.Do(l.beginNow)
 	return time.Since(l.start)
@@ -237,8 +238,8 @@ func (l *Limiter) queued(retry bool) time.Duration {
 
 // update is told how each attempt ended: with a throttling answer or not.
 //
-// Before the first throttle, nobody waits for the rate: one update in each half
-// second keeps it, and what the others change is made up for when it counts.
+// Before the first throttle, no attempt waits for the rate. So one update in each
+// half second computes it, and the others are only counted, to be added later.
 func (l *Limiter) update(now time.Duration, throttled bool) {
 	if !throttled && !l.enabled.Load() && l.settled.Load() == int64(now)/halfSeconds+1 {
 		l.more.Add(1)

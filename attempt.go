@@ -33,14 +33,14 @@ type outcome struct {
 	limiterWait time.Duration
 	sent        replay.State // of the request body that was sent, if there is an error
 	hint        Hint         // the wait that the server asks for after a failure
-	hinted      bool         // there is one
+	hasHint     bool         // there is one
 }
 
 // take returns the response, and makes room for the next outcome.
 func (o *outcome) take() *http.Response {
 	resp := o.Response
 	o.Response, o.Err, o.Code, o.Body, o.Done = nil, nil, "", nil, time.Time{}
-	o.sent, o.hinted = replay.Fine, false
+	o.sent, o.hasHint = replay.Fine, false
 	return resp
 }
 

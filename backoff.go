@@ -10,9 +10,9 @@ import (
 // nothing. If it asks for a wait, the Transport waits for the longer of the two,
 // or for their sum if the Hint is Additive.
 //
-// Delay returns ok == false to stop retrying; the caller then gets the last
-// response or error. A negative delay counts as zero. A Backoff keeps no state
-// between calls, since one value serves many requests at once.
+// Delay returns ok == false to stop retrying (ErrBackoffStopped); the caller then
+// gets the last response or error. A negative delay counts as 0. Delay is called
+// from many goroutines at once, so a Backoff keeps no state between calls.
 type Backoff interface {
 	Delay(Retry) (d time.Duration, ok bool)
 }
@@ -38,13 +38,16 @@ type Retry struct {
 	Prev time.Duration
 	// Elapsed is the time since the first attempt ended; 0 for the first retry.
 	Elapsed time.Duration
-	// Rand is a random number, uniform from 0 up to but not including 1.
+	// Rand is a random number, uniform from 0 up to but not including 1. The types
+	// of this package take one outside that for the nearer end.
 	Rand float64
 }
 
-// Constant waits the same time before each retry. A Period other than 0 ends
-// that: no retry is planned for later than Period after the first attempt
-// ended. (What the server asks for may still delay it.)
+// Constant waits the same time before each retry; a Wait of 0 retries at once. A
+// Period above 0 ends that: no retry is planned for later than Period after the
+// first attempt ended. (What the server asks for may still delay it.) A Period of
+// 0 has no end. Transport.Validate reports a negative Wait or Period, and with a
+// Period a Wait of 0 or above it.
 type Constant struct {
 	Wait, Period time.Duration
 }
@@ -57,8 +60,9 @@ func (c Constant) Delay(r Retry) (time.Duration, bool) {
 // Exponential doubles the wait with each retry: min(Cap, Base·2^n), n from 0.
 // Clients that failed together come back together, so prefer FullJitter.
 //
-// In this and the other exponential types a Cap of 0 means none; the wait then
-// grows to the largest time.Duration and stays there.
+// In this and the other exponential types a Base of 0 waits nothing, and a Cap of
+// 0 means none: the wait then grows to the largest time.Duration and stays there.
+// Transport.Validate reports a negative Base or Cap and a Base above the Cap.
 type Exponential struct {
 	Base, Cap time.Duration
 }
@@ -69,8 +73,9 @@ func (e Exponential) Delay(r Retry) (time.Duration, bool) {
 }
 
 // FullJitter waits anything from nothing to the exponential wait:
-// Rand·min(Cap, Base·2^n), the cap before the jitter. It spreads clients best
-// for the fewest calls, and the AWS SDKs use it.
+// Rand·min(Cap, Base·2^n), the cap before the jitter. The AWS SDKs use it, since
+// it ends early for few calls (AWS Architecture Blog, "Exponential Backoff And
+// Jitter").
 type FullJitter struct {
 	Base, Cap time.Duration
 }
@@ -94,8 +99,9 @@ func (j EqualJitter) Delay(r Retry) (time.Duration, bool) {
 }
 
 // DecorrelatedJitter draws from a range that grows with the previous wait:
-// min(Cap, Base + Rand·(3·Prev − Base)), Prev being Base at first. It ends a
-// little sooner than FullJitter and costs about a quarter more calls.
+// min(Cap, Base + Rand·(3·Prev − Base)), Prev being Base at first. In the
+// simulator of the article named at FullJitter, 100 clients are done 6 % sooner
+// than with FullJitter, for 26 % more calls; more than 130 are done later, too.
 type DecorrelatedJitter struct {
 	Base, Cap time.Duration
 }

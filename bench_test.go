@@ -66,6 +66,26 @@ func BenchmarkErrorAnswer(b *testing.B) {
 	}
 }
 
+// BenchmarkStats shows whether goroutines that count wait for each other's memory:
+// run it with -cpu 1,2,8.
+func BenchmarkStats(b *testing.B) {
+	for name, keep := range map[string]bool{"off": false, "on": true} {
+		b.Run(name, func(b *testing.B) {
+			good := &http.Response{StatusCode: 200, Header: http.Header{}, Body: http.NoBody}
+			tr := &Transport{KeepStats: keep, Base: roundTripFunc(func(*http.Request) (*http.Response, error) { return good, nil })}
+			b.ReportAllocs()
+			b.RunParallel(func(pb *testing.PB) {
+				req, _ := http.NewRequest("GET", "http://example.com/", nil)
+				for pb.Next() {
+					if _, err := tr.RoundTrip(req); err != nil {
+						b.Fatal(err)
+					}
+				}
+			})
+		})
+	}
+}
+
 // BenchmarkBucket and BenchmarkGate are the two quotas, alone, with 1, 2 and 8
 // goroutines: a success that finds nothing to do, a failure with its retry and
 // then a success, and a retry that is refused.

@@ -9,7 +9,7 @@ import (
 
 // A Quota stops retries when most attempts fail: then requests fail at once
 // instead of adding load to a server that is already sick. First attempts never
-// need it. All methods are called at the same time from many goroutines.
+// need it. All methods are called from many goroutines at once.
 type Quota interface {
 	// Answered hears of each attempt that got an answer other than a transient or
 	// throttling one, which is evidence that the server is well: a success, but
@@ -29,7 +29,8 @@ type Quota interface {
 	// documentation says so. ctx is the request's.
 	Take(ctx context.Context, f Failure) bool
 
-	// Return gets back the cost of a retry that was not sent after all.
+	// Return gets back the cost of a retry that was not sent after all, which is
+	// neither a success nor a failure.
 	Return(cost int)
 }
 
@@ -47,8 +48,8 @@ type Failure struct {
 	Hint bool
 	// Hinted is how many of the request's failures up to this one had a Hint.
 	Hinted int
-	// Cost is what a retry costs by the strategy's settings. A quota that does not
-	// count tokens may ignore it.
+	// Cost is how many tokens a retry costs by the strategy's settings, 0 or more.
+	// A quota that does not count tokens may ignore it.
 	Cost int
 	// Sent and Done are when the attempt began and ended. Sent is zero unless
 	// something else had to read the clock; see Attempt.
@@ -64,16 +65,27 @@ type RestingQuota interface {
 }
 
 // A MeteredQuota is a Quota that counts tokens and can say how many, for events
-// and Stats. Tokens is what it has now, and Capacity what it has when it is full.
+// and Stats. Tokens is what it has now, and Capacity what it has when it is full,
+// both 0 or more.
 type MeteredQuota interface {
 	RestingQuota
 	Tokens() int
 	Capacity() int
 }
 
-// Bucket is the AWS SDKs' retry quota: it starts full, a retry takes tokens
-// out and a success puts tokens back, never above the capacity. It has no
-// clock; only successes refill it. Several strategies may share one Bucket.
+// A DoubtingQuota is a Quota that counts failures, as a Gate does, and can say how
+// many speak against the server, for events and Stats. Shut tells that it would refuse
+// the retry of a request that may take so many attempts and fails for the first time.
+type DoubtingQuota interface {
+	RestingQuota
+	Doubt() float64
+	Shut(maxAttempts int) bool
+}
+
+// Bucket is the AWS SDKs' retry quota, counted in tokens: it starts full, a retry
+// takes tokens out (Strategy.Cost) and a success puts tokens back, never above the
+// capacity. It has no clock; only successes refill it. Several strategies may
+// share one Bucket.
 //
 // All methods are safe for concurrent use and take no lock. The zero Bucket
 // has no capacity and refuses every retry that costs something.
@@ -82,16 +94,17 @@ type Bucket struct {
 	tokens   atomic.Int64
 }
 
-// NewBucket returns a full bucket. A capacity of 0 refuses every retry that
-// costs something; a negative one is reported by Transport.Validate.
+// NewBucket returns a bucket that is full with capacity tokens. A capacity of 0
+// refuses every retry that costs something; a negative one is reported by
+// Transport.Validate.
 func NewBucket(capacity int) *Bucket {
 	b := &Bucket{capacity: int64(capacity)}
 	b.tokens.Store(b.capacity)
 	return b
 }
 
-// Answered puts tokens back after a success: what its retry took, and at least 1.
-// Other answers earn nothing.
+// Answered puts tokens back after a success, as the AWS SDKs do: what its retry
+// took, and at least 1. Other answers earn nothing.
 func (b *Bucket) Answered(class Class, cost int) {
 	if class == Success {
 		b.give(max(cost, 1))

@@ -1,6 +1,7 @@
 package retrip
 
 import (
+	"math"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -24,7 +25,7 @@ func TestBucketTimeline(t *testing.T) {
 		{give: -1, ok: true, left: 2},
 		{give: 14, ok: true, left: 16},
 		{give: 14, ok: true, left: 20}, // never above the capacity
-		{give: 1 << 62, ok: true, left: 20},
+		{give: math.MaxInt, ok: true, left: 20},
 		{take: 20, ok: true, left: 0},
 		{take: 1, ok: false, left: 0},
 	}

@@ -16,9 +16,9 @@ import (
 	"net/url"
 	"slices"
 	"strings"
-	"syscall"
 	"testing"
 
+	"github.com/retrip-go/retrip/internal/socketerr"
 	"github.com/stretchr/testify/require"
 )
 
@@ -71,8 +71,8 @@ func TestErrors(t *testing.T) {
 		class     Class
 		processed bool // or not provably unprocessed
 	}{
-		{syscall.ECONNRESET, Transient, true},
-		{syscall.EPIPE, Transient, true},
+		{socketerr.ConnReset, Transient, true},
+		{socketerr.BrokenPipe, Transient, true},
 		{io.EOF, Transient, true},
 		{io.ErrUnexpectedEOF, Transient, true},
 		{net.ErrClosed, Transient, true},
@@ -81,8 +81,8 @@ func TestErrors(t *testing.T) {
 		{http2StreamError{Code: 0x2}, Transient, true},
 		{http2StreamError{Code: refusedStream}, Transient, false},
 		{context.DeadlineExceeded, Transient, true}, // the base's own timeout: the caller's was looked at before
-		{&net.OpError{Op: "dial", Err: syscall.ECONNREFUSED}, Transient, false},
-		{&net.OpError{Op: "read", Err: syscall.ECONNRESET}, Transient, true},
+		{&net.OpError{Op: "dial", Err: socketerr.ConnRefused}, Transient, false},
+		{&net.OpError{Op: "read", Err: socketerr.ConnReset}, Transient, true},
 		{&net.OpError{Op: "remote error", Err: tlsAlert(40)}, Transient, false},
 		{&net.OpError{Op: "remote error", Err: tlsAlert(80)}, Transient, true}, // internal error: at any time
 		{handshakeTimeout{}, Transient, false},
@@ -219,7 +219,7 @@ func TestRefusedConnection(t *testing.T) {
 	req.URL, _ = url.Parse("http://" + l.Addr().String())
 	_, err = transport.RoundTrip(req)
 	require.ErrorIs(t, err, ErrAttemptsExhausted)
-	require.ErrorIs(t, err, syscall.ECONNREFUSED)
+	require.ErrorIs(t, err, socketerr.ConnRefused)
 }
 
 func TestOneRuleMore(t *testing.T) {
@@ -227,7 +227,7 @@ func TestOneRuleMore(t *testing.T) {
 	rules := []Classifier{
 		On(Transient, StatusIs(404, 409)),
 		On(Throttled, CodeIs("Throttling.User", "")),
-		On(Permanent, ErrorIs(syscall.ECONNRESET)),
+		On(Permanent, ErrorIs(socketerr.ConnReset)),
 		On(Transient, ErrorAs[*net.DNSError]()),
 		ClassifierFunc(func(a Attempt) Class {
 			if a.Response != nil && a.Response.Header.Get("X-Should-Retry") == "false" {
@@ -243,7 +243,7 @@ func TestOneRuleMore(t *testing.T) {
 		{Attempt{Response: &http.Response{StatusCode: 404}}, Transient},
 		{Attempt{Response: &http.Response{StatusCode: 400}, Code: "Throttling.User"}, Throttled},
 		{Attempt{Response: &http.Response{StatusCode: 400}}, Permanent},
-		{Attempt{Err: fmt.Errorf("read: %w", syscall.ECONNRESET)}, Permanent},
+		{Attempt{Err: fmt.Errorf("read: %w", socketerr.ConnReset)}, Permanent},
 		{Attempt{Err: &net.OpError{Op: "dial", Err: &net.DNSError{IsNotFound: true}}}, Transient},
 		{Attempt{Err: errFlaky}, Transient},
 		{Attempt{Response: &http.Response{StatusCode: 503, Header: http.Header{"X-Should-Retry": {"false"}}}}, Permanent},
@@ -276,7 +276,7 @@ func policyOf(s *Strategy) *policy {
 // A body that is there in name only can't be the cause of an error.
 func TestDialErrorUnderAnEmptyBody(t *testing.T) {
 	for _, body := range []io.Reader{nil, strings.NewReader(""), bytes.NewReader(nil), strings.NewReader("x")} {
-		base := script(fails(&net.OpError{Op: "dial", Err: syscall.ECONNREFUSED}))
+		base := script(fails(&net.OpError{Op: "dial", Err: socketerr.ConnRefused}))
 		req, err := http.NewRequest("POST", "http://example.com", body)
 		require.NoError(t, err)
 		_, err = (&Transport{Base: base, Strategy: noWait()}).RoundTrip(req)

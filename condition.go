@@ -14,21 +14,22 @@ import (
 // an error code, a text in its body, or an error. And and Or combine conditions.
 // On makes a rule of one, and HintWhen reads a server-directed wait under one.
 //
-// A condition on a response never holds for an error, nor the other way round.
-// The zero Condition never holds, and Transport.Validate reports it. Print a
-// condition to see what it asks for.
+// A condition on a response never holds for an error, nor the other way round. A
+// list of no values never holds. The zero Condition never holds either, and
+// Transport.Validate reports it. A Condition is safe for concurrent use. Print it
+// to see what it asks for.
 type Condition struct {
 	text     string
 	status   func(int) bool                  // if it is on the status alone
-	holds    func(Attempt) (ok, byCode bool) // otherwise; byCode: a code that CodeIs lists is part of why
-	codes    []string                        // that CodeIs lists anywhere in it
+	holds    func(Attempt) (ok, byCode bool) // if it is on more; byCode: a code that CodeIs lists is part of why
+	codes    []string                        // that CodeIs lists anywhere in it; without the others, it is on these
 	below400 bool                            // it names a status below 400
 	err      error                           // why it makes no sense, or nil
 }
 
 // ConditionFunc makes a Condition of a function, which is printed as text. The
 // function is called from many goroutines at once. Attempt.Response is nil if
-// the attempt ended with an error.
+// the attempt ended with an error. A nil function makes the zero Condition.
 func ConditionFunc(text string, holds func(Attempt) bool) Condition {
 	if holds == nil {
 		return Condition{}
@@ -61,12 +62,13 @@ func StatusFrom(least int) Condition {
 }
 
 // HasHeader holds for a response with the header, which may be empty.
+// Transport.Validate reports an empty name.
 func HasHeader(name string) Condition {
 	return onHeader(name, "", func(string) bool { return true })
 }
 
 // HeaderIs holds for a response whose first header of the name has one of the
-// values, in upper or lower case.
+// values, in upper or lower case. Transport.Validate reports an empty name.
 func HeaderIs(name string, values ...string) Condition {
 	values = slices.Clone(values)
 	return onHeader(name, ": "+list(values), func(value string) bool {
@@ -81,7 +83,7 @@ func onHeader(name, text string, holds func(value string) bool) Condition {
 		return len(values) > 0 && holds(values[0])
 	})
 	if name == "" {
-		c.err = errors.New("has no header name")
+		c.err = errors.New("has no header name: name the header to look at")
 	}
 	return c
 }
@@ -89,12 +91,8 @@ func onHeader(name, text string, holds func(value string) bool) Condition {
 // CodeIs holds for a response with one of the error codes, in upper and lower
 // case as given. Events and logs show a code only if a rule lists it here.
 func CodeIs(codes ...string) Condition {
-	codes = slices.DeleteFunc(slices.Clone(codes), func(code string) bool { return code == "" })
-	holds := func(a Attempt) (ok, byCode bool) {
-		ok = slices.Contains(codes, a.Code)
-		return ok, ok
-	}
-	return Condition{text: "code " + list(codes), holds: holds, codes: codes}
+	codes = slices.DeleteFunc(append([]string{}, codes...), func(code string) bool { return code == "" })
+	return Condition{text: "code " + list(codes), codes: codes}
 }
 
 // CodeContains holds for a response whose error code contains piece, in upper
@@ -105,8 +103,9 @@ func CodeContains(piece string) Condition {
 	})
 }
 
-// FieldIs holds for a 4xx or 5xx response in whose JSON body the text at path,
-// such as "error.code", is one of the values.
+// FieldIs holds for a 4xx or 5xx response in whose JSON body (Attempt.Body) the
+// text at path, such as "error.code", is one of the values. Transport.Validate
+// reports an empty path.
 func FieldIs(path string, values ...string) Condition {
 	values = slices.Clone(values)
 	return onField(path, fmt.Sprintf("body %s: %s", path, list(values)), func(text string) bool {
@@ -114,8 +113,8 @@ func FieldIs(path string, values ...string) Condition {
 	})
 }
 
-// FieldContains holds for a 4xx or 5xx response in whose JSON body the text at
-// path contains one of the pieces, in upper or lower case.
+// FieldContains holds as FieldIs does where the text at path contains one of the
+// pieces, in upper or lower case.
 func FieldContains(path string, pieces ...string) Condition {
 	text := fmt.Sprintf("body %s: …%s…", path, strings.Join(pieces, "…, …"))
 	lower := make([]string, len(pieces))
@@ -134,7 +133,7 @@ func onField(path, text string, holds func(text string) bool) Condition {
 		return json.Unmarshal(field(a.Body, path), &text) == nil && text != nil && holds(*text)
 	})
 	if path == "" {
-		c.err = errors.New("has no path")
+		c.err = errors.New("has no path: name the field to look at, such as error.code")
 	}
 	return c
 }
@@ -152,7 +151,8 @@ func field(body []byte, path string) json.RawMessage {
 	return body
 }
 
-// HasHint holds for a response in which r reads a hint.
+// HasHint holds for a response in which r reads a hint. Transport.Validate reports
+// a nil r.
 func HasHint(r HintReader) Condition {
 	c := onResponse("a hint in "+describe(r), func(a Attempt) bool {
 		_, ok := r.ReadHint(a)
@@ -215,7 +215,8 @@ func (c *Condition) match(a *Attempt) (ok, byCode bool) {
 	case c.holds != nil:
 		return c.holds(*a)
 	}
-	return false, false
+	ok = a.Code != "" && slices.Contains(c.codes, a.Code)
+	return ok, ok
 }
 
 // String returns the condition in words, such as "status 403, 429 and header
@@ -223,7 +224,7 @@ func (c *Condition) match(a *Attempt) (ok, byCode bool) {
 func (c Condition) String() string { return c.text }
 
 func (c Condition) check() error {
-	if c.err == nil && c.status == nil && c.holds == nil {
+	if c.err == nil && c.status == nil && c.holds == nil && c.codes == nil {
 		return errors.New("has no condition: use StatusIs, CodeIs or another one")
 	}
 	return c.err

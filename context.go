@@ -40,8 +40,9 @@ func override(ctx context.Context, change func(*overrides)) context.Context {
 }
 
 // WithStrategy makes the requests of ctx use s in place of the Transport's
-// strategy for their host. Make s once and share it: its quota lives in it. An
-// s that is nil or not valid is an error that the request returns.
+// strategy for their key. Make s once and share it among the requests to one host:
+// its quota lives in it. An s that is nil or not valid is an error that the
+// request returns.
 func WithStrategy(ctx context.Context, s *Strategy) context.Context {
 	p := newPolicy(s, "retrip: WithStrategy")
 	return override(ctx, func(o *overrides) { o.policy = &p })
@@ -54,8 +55,8 @@ func WithIdempotent(ctx context.Context) context.Context {
 }
 
 // WithMaxAttempts makes the requests of ctx use n in place of their strategy's
-// MaxAttempts. An n of 1 means no retry; a lower one is an error that the
-// request returns.
+// MaxAttempts, also that of WithStrategy. An n of 1 means no retry; a lower one is
+// an error that the request returns.
 func WithMaxAttempts(ctx context.Context, n int) context.Context {
 	return override(ctx, func(o *overrides) {
 		o.maxAttempts, o.noAttempts = n, nil
@@ -163,7 +164,7 @@ func outerAttempt(req *http.Request) (number int) {
 }
 
 func attemptNumber(s string, before int) int {
-	const unlikely = 1000
+	const unlikely = 1000 // our choice: no retrier goes on for that long
 	n, err := strconv.ParseUint(s, 10, 16)
 	if err != nil || n > unlikely {
 		return 0

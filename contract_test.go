@@ -17,12 +17,12 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
-	"syscall"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/retrip-go/retrip/internal/faultserver"
+	"github.com/retrip-go/retrip/internal/socketerr"
 )
 
 // The documentation of http.RoundTripper, clause by clause, over real
@@ -331,7 +331,7 @@ func TestQuotaSpentIsATypedError(t *testing.T) {
 			for range 4 {
 				_, err := get(t.Context(), transport)
 				var e *Error
-				if !errors.Is(err, ErrQuotaExhausted) || !errors.Is(err, syscall.ECONNRESET) || !errors.As(err, &e) || e.Attempts != 1 {
+				if !errors.Is(err, ErrQuotaExhausted) || !errors.Is(err, socketerr.ConnReset) || !errors.As(err, &e) || e.Attempts != 1 {
 					t.Error(err)
 				}
 			}

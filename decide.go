@@ -15,23 +15,23 @@ type decision struct {
 	reason   Reason        // why no retry follows, or 0
 	wait     time.Duration // before the retry; or the wait that is too long
 	from     string        // the source of the wait
-	own      time.Duration // the backoff's share of it
-	hinted   time.Duration // what servers have asked for so far, this wait included
+	backoff  time.Duration // the strategy's share of it
+	asked    time.Duration // what servers have asked for so far, this wait included
 	obstacle error         // why the body can't be sent again
 	linger   time.Duration // how long the answer of a long poll is held back
 }
 
-// no is the decision that no retry follows.
-func no(reason Reason) decision { return decision{reason: reason} }
+// noRetry is the decision that no retry follows.
+func noRetry(reason Reason) decision { return decision{reason: reason} }
 
 // A history is what later attempts need of earlier ones.
 type history struct {
-	failed time.Time     // when the first attempt ended
-	own    time.Duration // the last backoff
-	hinted time.Duration // what servers asked for so far
-	hints  int           // how many failures came with a hint that may be obeyed
-	class  Class         // of the last attempt
-	last   ending
+	failed  time.Time     // when the first attempt ended
+	backoff time.Duration // the last
+	asked   time.Duration // what servers asked for so far
+	hints   int           // how many failures came with a hint that may be obeyed
+	class   Class         // of the last attempt
+	last    ending
 }
 
 // An ending is what is kept of an attempt whose response is gone.
@@ -72,7 +72,7 @@ func (r *route) classify(o *outcome) (v verdict) {
 	}
 	o.stampDone()
 	if v.class != Permanent {
-		o.hint, o.hinted = r.policy.hint(&o.Attempt)
+		o.hint, o.hasHint = r.policy.hint(&o.Attempt)
 	}
 	return v
 }
@@ -91,7 +91,7 @@ func (r *route) noteSkew(o *outcome) bool {
 	if ok {
 		r.entry.setSkew(measured)
 	}
-	return ok && explainsRefusal(o.signed, measured)
+	return ok && explainsRefusal(o.signed, measured, r.policy.MinSkew)
 }
 
 // report tells the limiter and the quota how the attempt ended, once for each
@@ -103,6 +103,9 @@ func (r *route) report(o *outcome, v verdict, past *history) {
 			r.limiter.count(r.limiter.clock())
 		}
 		return
+	}
+	if v.class != Success && v.class != Permanent {
+		r.pin(o)
 	}
 	if v.class != Success && o.Number == 1 {
 		r.resolveFailure()
@@ -133,7 +136,7 @@ func (r *route) failure(o *outcome, v verdict, past *history) Failure {
 // obeyed is 1 if the strategy would wait as the server's hint asks, however long
 // the backoff.
 func (o *outcome) obeyed(p *policy, past *history) int {
-	if o.hinted && o.hint.beside(0) <= p.MaxRetryAfter-past.hinted {
+	if o.hasHint && o.hint.beside(0) <= p.MaxRetryAfter-past.asked {
 		return 1
 	}
 	return 0
@@ -144,15 +147,15 @@ func (o *outcome) obeyed(p *policy, past *history) int {
 func (r *route) decide(p *permit, o *outcome, v verdict, past *history) decision {
 	switch {
 	case v.class == Unknown:
-		return no(Cancelled)
+		return noRetry(Cancelled)
 	case v.class == Permanent:
-		return no(NotRetryable)
+		return noRetry(NotRetryable)
 	case !r.mayRepeat() && !unprocessed(o, v):
-		return no(NotIdempotent)
+		return noRetry(NotIdempotent)
 	case o.Number >= r.attempts:
-		return no(AttemptsExhausted)
+		return noRetry(AttemptsExhausted)
 	case cancellation(r.req) != nil:
-		return no(Cancelled)
+		return noRetry(Cancelled)
 	}
 	if obstacle := p.body.Check(); obstacle != nil {
 		return decision{reason: BodyNotReplayable, obstacle: obstacle}
@@ -173,18 +176,18 @@ func (r *route) schedule(o *outcome, v verdict, past *history) decision {
 	if !past.failed.IsZero() {
 		elapsed = o.Done.Sub(past.failed)
 	}
-	own, ok := s.delay(Retry{Index: o.Number - 1, Class: v.class, Attempt: o.Attempt, Prev: past.own, Elapsed: elapsed})
+	backoff, ok := s.delay(Retry{Index: o.Number - 1, Class: v.class, Attempt: o.Attempt, Prev: past.backoff, Elapsed: elapsed})
 	if !ok {
-		return no(BackoffStopped)
+		return noRetry(BackoffStopped)
 	}
-	d := decision{wait: own, from: "backoff", own: own, hinted: past.hinted}
-	if hint := o.hint.beside(own); o.hinted && hint > own {
+	d := decision{wait: backoff, from: "backoff", backoff: backoff, asked: past.asked}
+	if hint := o.hint.beside(backoff); o.hasHint && hint > backoff {
 		d.wait, d.from = hint, o.hint.From
-		if hint > s.MaxRetryAfter-past.hinted {
+		if hint > s.MaxRetryAfter-past.asked {
 			d.reason = WaitOverCap
 			return d
 		}
-		d.hinted += hint
+		d.asked += hint
 	}
 	var queued time.Duration // the wait counts towards it
 	if r.limiter != nil {
@@ -225,7 +228,7 @@ func (r *route) secure(p *permit, o *outcome, v verdict, d decision, past *histo
 	}
 	switch {
 	case obstacle != nil && cancellation(r.req) != nil:
-		return no(Cancelled)
+		return noRetry(Cancelled)
 	case obstacle != nil:
 		return decision{reason: BodyNotReplayable, obstacle: obstacle}
 	}
@@ -240,7 +243,7 @@ func (r *route) secure(p *permit, o *outcome, v verdict, d decision, past *histo
 	if longPoll := r.policy.LongPoll; longPoll != nil && longPoll(r.req) {
 		return decision{reason: QuotaExhausted, wait: d.wait, from: d.from, linger: d.wait}
 	}
-	return no(QuotaExhausted)
+	return noRetry(QuotaExhausted)
 }
 
 // remember notes what later attempts need of this one.
@@ -249,7 +252,7 @@ func (r *route) remember(h *history, o *outcome, v verdict, d decision) {
 		h.failed = o.Done
 	}
 	h.hints += o.obeyed(r.policy, h)
-	h.own, h.hinted, h.class = d.own, d.hinted, v.class
+	h.backoff, h.asked, h.class = d.backoff, d.asked, v.class
 	h.last = ending{err: o.Err}
 	if o.Response != nil {
 		h.last.status, h.last.code = o.Response.StatusCode, r.policy.listed(o.Code)

@@ -4,11 +4,11 @@ import (
 	"context"
 	"io"
 	"net/http"
-	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/retrip-go/retrip/internal/socketerr"
 	"github.com/stretchr/testify/require"
 )
 
@@ -271,10 +271,10 @@ func TestOddVerdicts(t *testing.T) {
 		require.Len(t, base.sent(), 1)
 	}
 	s := Standard()
-	s.Classifiers = append([]Classifier{On(Success, ErrorIs(syscall.ECONNRESET))}, s.Classifiers...)
+	s.Classifiers = append([]Classifier{On(Success, ErrorIs(socketerr.ConnReset))}, s.Classifiers...)
 	ctx, trace := WithTrace(t.Context())
 	_, err := get(ctx, &Transport{Base: script(fails(errReset)), Strategy: s})
-	require.ErrorIs(t, err, syscall.ECONNRESET)
+	require.ErrorIs(t, err, socketerr.ConnReset)
 	require.Equal(t, NotRetryable, trace.Requests()[0][0].Reason)
 }
 
@@ -320,6 +320,65 @@ func TestAnswerOfACancelledRequest(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, 503, resp.StatusCode)
 	require.Len(t, base.sent(), 1)
+}
+
+// A long poll waits as long as the server asks, too.
+func TestLongPollWaitsForTheServersHint(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := longest(Standard())
+		s.LongPoll = func(*http.Request) bool { return true }
+		s.Quota = NewBucket(0)
+		start := time.Now()
+		_, err := get(t.Context(), &Transport{Base: script(status(503, "Retry-After: 3")), Strategy: s})
+		require.NoError(t, err)
+		require.Equal(t, 3*time.Second, time.Since(start))
+	})
+}
+
+// A bounded hint is cut first and then measured by MaxRetryAfter. A negative
+// bound, which only a reader of the user's can give, is none.
+func TestHintIsCutBeforeTheCap(t *testing.T) {
+	for excess, want := range map[time.Duration]time.Duration{2 * time.Second: 2 * time.Second, -1: 9 * time.Second} {
+		s := noWait()
+		s.MaxRetryAfter = time.Second
+		s.Hints = []HintReader{HintReaderFunc(func(Attempt) (Hint, bool) {
+			return Hint{Wait: 9 * time.Second, MaxExcess: excess}, true
+		})}
+		ctx, trace := WithTrace(t.Context())
+		_, err := get(ctx, &Transport{Base: script(status(503)), Strategy: s})
+		require.NoError(t, err)
+		e := trace.Requests()[0][0]
+		require.Equal(t, []any{WaitOverCap, want}, []any{e.Reason, e.Wait})
+	}
+}
+
+// An event that is not of an attempt has no times of one.
+func TestEventThatIsNotOfAnAttempt(t *testing.T) {
+	var events []Event
+	_, err := get(t.Context(), &Transport{
+		Base:    script(status(200)),
+		Prepare: func(*http.Request, PrepareInfo) error { return errReset },
+		Observe: func(e Event) { events = append(events, e) },
+	})
+	require.ErrorIs(t, err, ErrPrepareFailed)
+	require.Len(t, events, 1)
+	e := events[0]
+	require.Equal(t, []any{0, Unknown, PrepareFailed, true}, []any{e.Attempt, e.Class, e.Reason, e.Final})
+	require.True(t, e.Sent.IsZero() && e.Done.IsZero())
+}
+
+// The event of an attempt that the caller cancelled has no class: it says nothing
+// about the server.
+func TestClassOfACancelledAttempt(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	ctx, trace := WithTrace(ctx)
+	_, err := get(ctx, &Transport{Base: script(func(*http.Request) (*http.Response, error) {
+		cancel()
+		return nil, context.Canceled
+	})})
+	require.ErrorIs(t, err, context.Canceled)
+	e := trace.Requests()[0][0]
+	require.Equal(t, []any{1, Unknown, Cancelled, true}, []any{e.Attempt, e.Class, e.Reason, e.Final})
 }
 
 func TestLongPollWaitsWithItsAnswer(t *testing.T) {

@@ -15,7 +15,8 @@ import (
 type Reason uint8
 
 const (
-	// AttemptsExhausted: the last of Strategy.MaxAttempts failed.
+	// AttemptsExhausted: the last attempt that Strategy.MaxAttempts or
+	// WithMaxAttempts allows failed, or a retrier further out retries already.
 	AttemptsExhausted Reason = iota + 1
 	// QuotaExhausted: Strategy.Quota refused to pay for a retry.
 	QuotaExhausted
@@ -54,8 +55,8 @@ func (r Reason) String() string { return nameOf(reasonNames[:], r) }
 // MarshalText returns the same words, for JSON and logs.
 func (r Reason) MarshalText() ([]byte, error) { return []byte(r.String()), nil }
 
-// These say why retrying stopped: errors.Is(err, retrip.ErrQuotaExhausted). Each
-// stands for the Reason of the same name.
+// The Err values say why retrying stopped: errors.Is(err, retrip.ErrQuotaExhausted).
+// Each stands for the Reason of the same name.
 var (
 	ErrAttemptsExhausted = reasonError(AttemptsExhausted)
 	ErrQuotaExhausted    = reasonError(QuotaExhausted)
@@ -77,13 +78,12 @@ type stopped struct{ reason Reason }
 func (s stopped) Error() string { return s.reason.String() }
 
 // Error is the error of a request that ended without a response after retrip
-// had a part in it: it retried, would have retried but for Reason, or could
-// not send at all. A first attempt's error is returned as the base returned it if
+// retried, would have retried but for Reason, or could not send at all. A first attempt's error is returned as the base returned it if
 // it is not worth a retry, if only one attempt was allowed, or if it comes of the
 // request's own body or of the caller's own cancellation and says so.
 //
-// errors.Is finds Reason, the last failure, and once the request's context has
-// ended also the context's error and cause.
+// errors.Is finds the Err value of Reason, the last failure, and once the request's
+// context has ended also the context's error and cause.
 type Error struct {
 	// Attempts is how many attempts were sent; 0 if none was.
 	Attempts int
@@ -157,9 +157,9 @@ func (e *Error) Timeout() bool {
 
 // AttemptTimeoutError is the error of an attempt that got no response headers
 // within Transport.AttemptTimeout. It is a timeout, but no
-// context.DeadlineExceeded: the caller's own deadline is another matter.
+// context.DeadlineExceeded, which stands for the caller's own deadline.
 type AttemptTimeoutError struct {
-	After time.Duration
+	After time.Duration // the Transport's AttemptTimeout
 }
 
 // Error names the timeout.
@@ -177,7 +177,7 @@ func (e *AttemptTimeoutError) Temporary() bool { return true }
 type limiterError struct{ asked, waited time.Duration }
 
 func (e *limiterError) Error() string {
-	return fmt.Sprintf("the send-rate limiter asked for %v after a wait of %v", e.asked, e.waited)
+	return fmt.Sprintf("the send-rate limiter requires a wait of %v, after %v in its queue", e.asked, e.waited)
 }
 
 // baseError tells of a base that broke the RoundTripper contract, so that

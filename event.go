@@ -12,8 +12,8 @@ import (
 // Event tells of one attempt and of what follows from it. Each attempt that
 // was sent gives one, and a request that ends otherwise (cancelled while it
 // waits, refused by the limiter, Prepare failed) gives one more. Final is true
-// in exactly one event of a request, its last. A request or Transport that
-// makes no sense gives none.
+// in exactly one event of a request, its last. A request or Transport that is not
+// valid gives none.
 type Event struct {
 	// Request is the caller's request. Don't modify or keep it.
 	Request *http.Request
@@ -27,7 +27,8 @@ type Event struct {
 	// nothing. From the second on, nothing is retried here, so that the layers
 	// add and don't multiply: better leave retries to one of them.
 	OuterAttempt int
-	// Class is what the attempt's outcome means; Unknown if none was sent.
+	// Class is what the attempt's outcome means; Unknown in an event that is not of
+	// an attempt, and if the caller cancelled the attempt.
 	Class Class
 	// Status and Header are the response's, or 0 and nil if there was none. Don't
 	// modify Header. It may hold what should not be logged.
@@ -47,17 +48,21 @@ type Event struct {
 	// Wait is how long the retry will wait, and WaitFrom the source of the delay:
 	// "backoff", "limiter", or the header it was read from. They are also set where
 	// the wait is why there is no retry, and for a long poll that waits although the
-	// quota refused its retry.
+	// quota refused its retry. Wait is 0 or more, and WaitFrom empty if there is none.
 	Wait     time.Duration
 	WaitFrom string
-	// LimiterWait is how long the attempt waited for the limiter.
+	// LimiterWait is how long the attempt waited for the limiter; 0 if it did not.
 	LimiterWait time.Duration
-	// TokensBefore is what the quota had when the outcome was known, and Tokens
-	// what it has now that it has paid for a retry or got something back; -1 if
-	// it does not say.
+	// TokensBefore is how many tokens the quota had when the outcome was known, and
+	// Tokens how many it has now that it has paid for a retry or got some back; -1
+	// if it is no MeteredQuota.
 	TokensBefore, Tokens int
+	// Doubt is how many failures the quota counts against the server now, and Shut
+	// tells that it refuses retries; -1 and false if it is no DoubtingQuota.
+	Doubt float64
+	Shut  bool
 	// Sent and Done are when the attempt was sent and when its response headers
-	// or its error came. Sent is zero in an event that is not of an attempt.
+	// or its error came. Both are zero in an event that is not of an attempt.
 	Sent, Done time.Time
 	// Elapsed is the time since the first attempt was about to be admitted: since
 	// RoundTrip was called, less what Key and PerKey took.
@@ -146,6 +151,7 @@ func (r *route) emit(o *outcome, d decision, e Event, resp *http.Response) {
 	e.Request, e.Key, e.Attempt, e.OuterAttempt = r.req, r.entry.key, o.Number, outerAttempt(r.req)
 	e.Reason, e.Wait, e.WaitFrom = d.reason, d.wait, d.from
 	e.TokensBefore, e.Tokens = o.tokens, r.policy.tokens()
+	e.Doubt, e.Shut = r.policy.doubt()
 	e.Elapsed = time.Since(r.begun)
 	if resp != nil {
 		e.Status, e.Header = resp.StatusCode, resp.Header

@@ -5,11 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"log/slog"
 	"net/http"
 	"net/http/httptest"
-	"os"
-	"slices"
 	"strings"
 	"time"
 
@@ -52,40 +49,6 @@ func Example() {
 	// Output: 200 hello
 }
 
-// One change, one line.
-func ExampleStrategy() {
-	s := retrip.Standard()
-	s.MaxAttempts = 5
-	client := &http.Client{Transport: &retrip.Transport{Strategy: s}}
-	_ = client
-	fmt.Println(s)
-	// Output:
-	// MaxAttempts: 5
-	// RetryNonIdempotent: false
-	// MaxRetryAfter: 1m0s
-	// MaxLimiterWait: 0s
-	// Classifier: throttled: code Throttling, ThrottlingException, ThrottledException, RequestThrottledException, TooManyRequestsException, ProvisionedThroughputExceededException, TransactionInProgressException, RequestLimitExceeded, BandwidthLimitExceeded, LimitExceededException, RequestThrottled, SlowDown, PriorRequestNotComplete, EC2ThrottledException
-	// Classifier: transient: code RequestTimeout, RequestTimeoutException, InternalError, IDPCommunicationError
-	// Classifier: clock-skewed: code InvalidSignatureException, SignatureDoesNotMatch, AuthFailure, RequestTimeTooSkewed, AccessDeniedException
-	// Classifier: throttled: status 429
-	// Classifier: transient: status 408, 425
-	// Classifier: permanent: status 501, 505, 510, 511
-	// Classifier: transient: status from 500
-	// Classifier: errors but bad certificates, unknown hosts, malformed messages (transient)
-	// Hint: X-Amz-Retry-After (whole milliseconds, at most 5s above the backoff)
-	// Hint: Retry-After-Ms (milliseconds)
-	// Hint: X-Ms-Retry-After-Ms (milliseconds)
-	// Hint: Retry-After (seconds or date)
-	// Backoff: FullJitter{Base:100ms Cap:20s}
-	// ThrottleBackoff: FullJitter{Base:1s Cap:20s}
-	// Quota: 500 of 500 tokens
-	// Cost: 5
-	// ThrottleCost: 5
-	// TimeoutCost: 0
-	// LongPoll: false
-	// Limiter: false
-}
-
 // A strategy for each host, made when a request first goes there.
 func ExampleTransport_perKey() {
 	transport := &retrip.Transport{
@@ -100,150 +63,6 @@ func ExampleTransport_perKey() {
 	}
 	fmt.Println(transport.Validate())
 	// Output: <nil>
-}
-
-// Strategies of several hosts that share one retry budget.
-func ExampleBucket() {
-	budget := retrip.NewBucket(100)
-	transport := &retrip.Transport{
-		PerKey: func(string) *retrip.Strategy {
-			s := retrip.Standard()
-			s.Quota = budget
-			return s
-		},
-	}
-	_ = transport
-	fmt.Println(budget)
-	// Output: 100 of 100 tokens
-}
-
-// A rule of one's own goes in front; the first opinion wins.
-func ExampleOn() {
-	s := quick()
-	s.Classifiers = slices.Insert(s.Classifiers, 0,
-		retrip.On(retrip.Transient, retrip.StatusIs(http.StatusNotFound)), // this API is eventually consistent
-		retrip.On(retrip.Throttled, retrip.CodeIs("Throttling.User")),
-	)
-	calls := 0
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if calls++; calls == 1 {
-			w.WriteHeader(http.StatusNotFound)
-		}
-	}))
-	defer server.Close()
-	client := &http.Client{Transport: &retrip.Transport{Strategy: s}}
-	resp, err := client.Get(server.URL)
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-	defer resp.Body.Close()
-	fmt.Println(resp.StatusCode, "after", calls, "calls")
-	// Output: 200 after 2 calls
-}
-
-// A function can look at the whole attempt.
-func ExampleClassifierFunc() {
-	s := retrip.Standard()
-	s.Classifiers = slices.Insert(s.Classifiers, 0, retrip.Classifier(retrip.ClassifierFunc(
-		func(a retrip.Attempt) retrip.Class {
-			if a.Response != nil && a.Response.Header.Get("X-Should-Retry") == "false" {
-				return retrip.Permanent
-			}
-			return retrip.Unknown // no opinion
-		})))
-	fmt.Println(s.Classifiers[0].Classify(retrip.Attempt{
-		Response: &http.Response{Header: http.Header{"X-Should-Retry": {"false"}}},
-	}))
-	// Output: permanent
-}
-
-// A backoff of one's own is a function of its argument.
-func ExampleBackoffFunc() {
-	s := retrip.Standard()
-	s.Backoff = retrip.BackoffFunc(func(r retrip.Retry) (time.Duration, bool) {
-		return time.Duration(r.Index+1) * time.Second, r.Elapsed < time.Minute
-	})
-	d, ok := s.Backoff.Delay(retrip.Retry{Index: 2})
-	fmt.Println(d, ok)
-	// Output: 3s true
-}
-
-// POST is not repeated, since it may have had its effect; its owner may say
-// that this does no harm.
-func ExampleWithIdempotent() {
-	server := flaky(1)
-	defer server.Close()
-	client := &http.Client{Transport: &retrip.Transport{Strategy: quick()}}
-
-	ctx := retrip.WithIdempotent(context.Background())
-	req, err := http.NewRequestWithContext(ctx, "POST", server.URL, strings.NewReader("upsert"))
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-	resp, err := client.Do(req)
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-	defer resp.Body.Close()
-	fmt.Println(resp.StatusCode)
-	// Output: 200
-}
-
-// What happened to one call, attempt by attempt.
-func ExampleWithTrace() {
-	server := flaky(2)
-	defer server.Close()
-	client := &http.Client{Transport: &retrip.Transport{Strategy: quick()}}
-
-	ctx, trace := retrip.WithTrace(context.Background())
-	req, err := http.NewRequestWithContext(ctx, "GET", server.URL, nil)
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-	resp, err := client.Do(req)
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-	defer resp.Body.Close()
-	for _, trip := range trace.Requests() {
-		for _, e := range trip {
-			fmt.Println(e.Attempt, e.Status, e.Class, e.Wait, e.Final)
-		}
-	}
-	// Output:
-	// 1 503 transient 1ms false
-	// 2 503 transient 1ms false
-	// 3 200 success 0s true
-}
-
-// Retries and requests given up go to a log, without URLs, headers or bodies.
-func ExampleLogTo() {
-	server := flaky(1)
-	defer server.Close()
-	logger := slog.New(slog.NewTextHandler(os.Stdout, &slog.HandlerOptions{
-		ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
-			switch a.Key {
-			case slog.TimeKey, "host", "elapsed":
-				return slog.Attr{} // differ from run to run
-			}
-			return a
-		},
-	}))
-	client := &http.Client{Transport: &retrip.Transport{Strategy: quick(), Observe: retrip.LogTo(logger)}}
-	resp, err := client.Get(server.URL)
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-	defer resp.Body.Close()
-	// Output:
-	// level=INFO msg="retrying HTTP request" method=GET attempt=1 class=transient status=503 wait=1ms wait_from=backoff
-	// level=INFO msg="HTTP request succeeded after retries" method=GET attempt=2 class=success status=200
 }
 
 // When no response could be had, the error says why there was no further try.
@@ -288,68 +107,187 @@ func ExampleTransport_prepare() {
 	// signed attempt 2
 }
 
-// A mode from a flag, an environment variable or a configuration file.
-func ExampleMode() {
-	var m retrip.Mode
-	if err := m.UnmarshalText([]byte("adaptive")); err != nil {
-		fmt.Println(err)
-	}
-	s := m.Strategy()
-	fmt.Println(m, s.MaxAttempts)
-	fmt.Println(m.UnmarshalText([]byte("turbo")))
-	// Output:
-	// adaptive 3
-	// retrip: unknown mode "turbo": use one of standard, legacy, adaptive, gated
-}
-
-// HintHeader reads waits from a service's own header.
-func ExampleHintHeader() {
+// Validate finds at the start what RoundTrip would report at the first request.
+func ExampleTransport_Validate() {
 	s := retrip.Standard()
-	s.Hints = slices.Insert(s.Hints, 0, retrip.HintReader(
-		retrip.HintHeader{Name: "X-Backoff-Millis", Format: retrip.Milliseconds}))
-	fmt.Println(s.Hints[0])
-	// Output: X-Backoff-Millis (milliseconds)
+	s.MaxAttempts = 0
+	s.Backoff = retrip.FullJitter{Base: time.Minute, Cap: time.Second}
+	fmt.Println((&retrip.Transport{Strategy: s}).Validate())
+	// Output:
+	// retrip: Transport.Strategy.MaxAttempts is 0: use 1 for no retries, or more
+	// Strategy.Backoff starts at 1m0s, above its cap of 1s: lower the base or raise the cap
 }
 
-// Any strategy takes a gate. This server stops answering: two requests are
-// retried, and then each is sent once until the server is back.
-func ExampleGate() {
-	gate := new(retrip.Gate)
-	s := quick()
-	s.Quota = gate
-	up, sent := false, 0
-	client := &http.Client{Transport: &retrip.Transport{Strategy: s, Base: roundTrip(func(req *http.Request) (*http.Response, error) {
-		sent++
-		if up {
-			return answerWith(req, http.StatusOK, ""), nil
-		}
-		return nil, os.ErrDeadlineExceeded // as a read that times out
-	})}}
-	get := func() {
-		before := sent
-		if resp, err := client.Get("http://example.com/"); err == nil {
+// A Transport wraps any other, and each host has a strategy of its own.
+func ExampleTransport() {
+	server := flaky(2)
+	defer server.Close()
+	transport := &retrip.Transport{
+		Base:           http.DefaultTransport,
+		PerKey:         func(string) *retrip.Strategy { return quick() },
+		AttemptTimeout: 5 * time.Second,
+		KeepStats:      true,
+	}
+	client := &http.Client{Transport: transport, Timeout: time.Minute} // of all attempts and waits
+	resp, err := client.Get(server.URL)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	resp.Body.Close()
+	fmt.Println(resp.StatusCode, "after", transport.Stats().Attempts, "attempts")
+	// Output: 200 after 3 attempts
+}
+
+// Tenants of one API that are limited one by one have a quota of their own.
+// The key must not hold a secret: events show it.
+func ExampleTransport_key() {
+	transport := &retrip.Transport{
+		Key: func(req *http.Request) string {
+			return retrip.HostKey(req) + " " + req.Header.Get("X-Tenant")
+		},
+		MaxKeys: 10_000,
+	}
+	fmt.Println(transport.Validate())
+	// Output: <nil>
+}
+
+// A stream can't be reopened, so what was sent of it is kept: here up to 10 bytes.
+// Request.GetBody and an *os.File need no memory.
+func ExampleTransport_replayBuffer() {
+	server := flaky(2)
+	defer server.Close()
+	transport := &retrip.Transport{
+		Strategy:     quick(), // of one server
+		ReplayBuffer: 10,
+		Observe: func(e retrip.Event) {
+			fmt.Println("attempt", e.Attempt, e.Status, e.Reason)
+		},
+	}
+	client := &http.Client{Transport: transport}
+	for _, text := range []string{"too long a body", "a body"} {
+		stream := io.MultiReader(strings.NewReader(text)) // net/http can't reopen it
+		req, _ := http.NewRequest("PUT", server.URL, stream)
+		if resp, err := client.Do(req); err == nil {
 			resp.Body.Close()
 		}
-		fmt.Print(sent-before, " ")
 	}
-	for range 6 {
-		get()
-	}
-	fmt.Println("attempts;", gate)
-	up = true
-	for range 4 {
-		get()
-	}
-	fmt.Println("attempts;", gate)
 	// Output:
-	// 3 3 1 1 1 1 attempts; gate with doubt 8
-	// 1 1 1 1 attempts; gate with doubt 0
+	// attempt 1 503 body not replayable
+	// attempt 1 503 none
+	// attempt 2 200 none
 }
 
-// The limiter's state, as a monitoring page might show it.
-func ExampleLimiter() {
-	s := retrip.Adaptive()
-	state := s.Limiter.State()
-	fmt.Println(state.Enabled, state.Waiting)
-	// Output: false 0
+// A setting of the transport below, whoever made it.
+func ExampleTransport_Unwrap() {
+	transport := &retrip.Transport{} // makes its own base
+	defer transport.CloseIdleConnections()
+	if base, ok := transport.Unwrap().(*http.Transport); ok {
+		base.MaxConnsPerHost = 20
+		fmt.Println(base.MaxConnsPerHost)
+	}
+	// Output: 20
+}
+
+// The key of a host does not depend on how its URL is spelled.
+func ExampleHostKey() {
+	for _, url := range []string{"https://API.example.com:443/v1", "https://api.example.com./v2", "http://api.example.com:8080"} {
+		req, err := http.NewRequest("GET", url, nil)
+		if err != nil {
+			fmt.Println(err)
+			return
+		}
+		fmt.Println(retrip.HostKey(req))
+	}
+	// Output:
+	// api.example.com
+	// api.example.com
+	// api.example.com:8080
+}
+
+// A POST to a service that honours keys gets one, and is then retried with it.
+func ExampleIdempotencyKeyTransport() {
+	seen := map[string]int{}
+	payments := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		key := req.Header.Get("Idempotency-Key")
+		if seen[key]++; seen[key] == 1 {
+			w.WriteHeader(http.StatusServiceUnavailable)
+		}
+	}))
+	defer payments.Close()
+	client := &http.Client{Transport: &retrip.IdempotencyKeyTransport{
+		Hosts: []string{strings.TrimPrefix(payments.URL, "http://")}, // or "api.stripe.com"
+		Base:  &retrip.Transport{PerKey: func(string) *retrip.Strategy { return quick() }},
+	}}
+	resp, err := client.Post(payments.URL, "text/plain", strings.NewReader("10 euros"))
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	resp.Body.Close()
+	fmt.Println(resp.StatusCode, "with", len(seen), "key")
+	// Output: 200 with 1 key
+}
+
+// Prepare learns which attempt it prepares, what became of the one before, and
+// how far the server's clock is ahead of ours.
+func ExamplePrepareInfo() {
+	server := flaky(1)
+	defer server.Close()
+	transport := &retrip.Transport{
+		Strategy: quick(), // of one server
+		Prepare: func(req *http.Request, p retrip.PrepareInfo) error {
+			fmt.Println("attempt", p.Number, "after:", p.Last, "skew:", p.Skew)
+			return nil
+		},
+	}
+	resp, err := (&http.Client{Transport: transport}).Get(server.URL)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	resp.Body.Close()
+	// Output:
+	// attempt 1 after: unknown skew: 0s
+	// attempt 2 after: transient skew: 0s
+}
+
+// The reasons why retrying stopped are told apart by errors.Is.
+func ExampleError_Is() {
+	server := flaky(0)
+	server.Close()
+	s := quick()
+	s.Quota = retrip.NewBucket(5) // one retry
+	_, err := (&http.Client{Transport: &retrip.Transport{Strategy: s}}).Get(server.URL)
+	switch {
+	case errors.Is(err, retrip.ErrQuotaExhausted):
+		fmt.Println("most requests fail: try again later")
+	case errors.Is(err, retrip.ErrWaitOverCap), errors.Is(err, retrip.ErrWaitOverDeadline):
+		fmt.Println("the server asks for a longer wait")
+	case err != nil:
+		fmt.Println(err)
+	}
+	// Output: most requests fail: try again later
+}
+
+// An attempt that hangs is given up and retried, while the caller's own deadline
+// is far away.
+func ExampleAttemptTimeoutError() {
+	transport := &retrip.Transport{
+		Strategy:       quick(), // of one server
+		AttemptTimeout: 5 * time.Millisecond,
+		Base: roundTrip(func(req *http.Request) (*http.Response, error) {
+			<-req.Context().Done() // a server that never answers
+			return nil, req.Context().Err()
+		}),
+	}
+	_, err := (&http.Client{Transport: transport}).Get("http://slow.example.com/")
+	var timeout *retrip.AttemptTimeoutError
+	if errors.As(err, &timeout) {
+		fmt.Println(timeout)
+		fmt.Println("the caller's deadline:", errors.Is(err, context.DeadlineExceeded))
+	}
+	// Output:
+	// no response headers within the attempt timeout of 5ms
+	// the caller's deadline: false
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"time"
 
@@ -15,21 +16,28 @@ import (
 // come by then.
 const discardTime = 10 * time.Millisecond
 
-// A kept response is the one that a retry follows. While the retry waits, it is
-// read ahead, so that its connection can serve the next attempt. It is let go
-// when that attempt is sent: if it can't be, the caller gets the response.
+// A kept response is the one that a retry follows. It is read to its end, so that
+// its connection can serve the next attempt: while the retry waits, or, if that
+// can't block, when it is let go. That is when the next attempt is sent: if it
+// can't be, the caller gets the response.
 type kept struct {
 	resp    *http.Response
-	reading *peekedBody // nil if nothing is left to read
+	reading *peekedBody // nil if there is nothing to read, or nothing to wait for
+	arrived bool        // the whole body, of which nothing has been read
 }
 
-// keep begins to read a response that a retry follows.
-func keep(resp *http.Response) kept {
+// keep begins to read the response to req that a retry follows. At the end of a
+// body, net/http waits a moment for a request that it still writes, so that only the
+// answer to a request without a body is left for when it is let go.
+func keep(req *http.Request, resp *http.Response) kept {
 	k := kept{resp: resp}
 	if k.resp == nil || k.resp.Body == nil || k.resp.Body == http.NoBody || k.resp.ContentLength == 0 {
 		return k
 	}
-	if p, ok := k.resp.Body.(*peekedBody); !ok || !p.ended() {
+	if p, ok := k.resp.Body.(*peekedBody); ok && p.ended() {
+		return k
+	}
+	if k.arrived = !hasBody(req) && arrivedWhole(k.resp); !k.arrived {
 		k.reading = peek(k.resp) // what was peeked before comes first and counts
 		k.resp = &k.reading.own
 	}
@@ -38,17 +46,26 @@ func keep(resp *http.Response) kept {
 
 // letGo closes the response. Closing may wait for the network, and over HTTP/2
 // for the request's body. So it is done on the side, unless the response has ended
-// and the request has no body.
+// or come whole, and the request has no body.
 func (k *kept) letGo(req *http.Request) {
-	resp, ended := k.resp, k.reading == nil || k.reading.ended()
+	resp, arrived, ended := k.resp, k.arrived, k.reading == nil || k.reading.ended()
 	*k = kept{}
 	switch {
 	case resp == nil || resp.Body == nil:
+	case arrived:
+		drain(resp.Body)
 	case ended && !hasBody(req):
 		_ = resp.Body.Close() // it has ended
 	default:
 		go replay.Close(resp.Body)
 	}
+}
+
+// drain reads a body to its end, and closes it.
+func drain(body io.ReadCloser) {
+	defer replay.Close(body)
+	defer func() { _ = recover() }() // as little a reason to fail as an error
+	_, _ = io.Copy(io.Discard, body)
 }
 
 // wait sleeps until the retry is due, which counts from when the attempt ended:
@@ -133,13 +150,13 @@ func (r *route) conclude(p *permit, o *outcome, v verdict, d decision, past *his
 	case r.hadNoPart(o, d) && r.tellsEnd(o.Err):
 		return nil, o.Err
 	case during && o.Number > 1:
-		return nil, r.error(o, d.reason, o.Err, past.last)
+		return nil, r.failed(o, d.reason, o.Err, past.last)
 	case d.reason == Cancelled:
-		return nil, r.error(o, d.reason, o.Err, ending{err: o.Err})
+		return nil, r.failed(o, d.reason, o.Err, ending{err: o.Err})
 	case d.obstacle != nil:
-		return nil, r.error(o, d.reason, fmt.Errorf("%w; %w", o.Err, d.obstacle), ending{})
+		return nil, r.failed(o, d.reason, fmt.Errorf("%w; %w", o.Err, d.obstacle), ending{})
 	}
-	return nil, r.error(o, d.reason, o.Err, ending{})
+	return nil, r.failed(o, d.reason, o.Err, ending{})
 }
 
 // hadNoPart reports whether the first attempt's error is the base's alone: the
@@ -173,20 +190,23 @@ func (r *route) stop(p *permit, o *outcome, why *refusal, past *history) (*http.
 	if resp != nil {
 		return resp, nil
 	}
-	return nil, r.error(o, reason, err, past.last)
+	return nil, r.failed(o, reason, err, past.last)
 }
 
-// end gives back whatever is still held and closes whatever response the caller
+// cleanUp gives back whatever is still held and closes whatever response the caller
 // does not get, however the request ended: code of the user's may have panicked,
 // and an http.Server, for one, goes on after that.
-func (r *route) end(p *permit, o *outcome, returned *http.Response) {
+func (r *route) cleanUp(p *permit, o *outcome, returned *http.Response) {
 	if o.Response != returned {
 		abandon(o.Response)
 	}
 	if p.answer.resp != nil && p.answer.resp != returned {
 		abandon(p.answer.resp)
 	}
-	r.giveBack(p)
+	if r.pinned {
+		r.entry.pins.Add(-1)
+	}
+	r.giveBack(p) // last, since a quota of the user's may panic
 }
 
 // abandon closes a response on the side: closing may wait for the network.
@@ -214,9 +234,9 @@ func (r *route) giveBack(p *permit) {
 	}
 }
 
-// error is the error of a request that ends without a response. last is what
+// failed is the error of a request that ends without a response. last is what
 // failed before, where err does not tell.
-func (r *route) error(o *outcome, reason Reason, err error, last ending) *Error {
+func (r *route) failed(o *outcome, reason Reason, err error, last ending) *Error {
 	e := &Error{Attempts: o.Number, Reason: reason, Err: err, Last: last.err, Status: last.status, Code: last.code}
 	switch cause := cancellation(r.req); {
 	case reason == Cancelled && cause != nil:

@@ -17,6 +17,13 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
+// entryOf is the state of a request's key, which it uses.
+func entryOf(t *Transport, req *http.Request) *entry {
+	t.setUp()
+	e, _ := t.entryOf(req)
+	return e
+}
+
 func send(t *testing.T, rt http.RoundTripper, target string) {
 	t.Helper()
 	req, err := http.NewRequestWithContext(WithMaxAttempts(t.Context(), 2), "GET", target, nil)
@@ -166,12 +173,12 @@ func TestKeysAreBounded(t *testing.T) {
 	for i := range 100 {
 		send(t, transport, fmt.Sprintf("http://well%d", i))
 	}
-	require.Len(t, transport.keys.ring, 8)
+	require.Len(t, transport.keys.all(), 8)
 	sick = true
 	for i := range 100 {
 		send(t, transport, fmt.Sprintf("http://invented%d", i))
 	}
-	require.Len(t, transport.keys.ring, 8)
+	require.Len(t, transport.keys.all(), 8)
 	for i := range 4 {
 		send(t, transport, fmt.Sprintf("http://sick%d", i))
 		of := made[fmt.Sprintf("sick%d", i)]
@@ -179,12 +186,12 @@ func TestKeysAreBounded(t *testing.T) {
 		require.Equal(t, 490, of[0].tokens())
 	}
 	require.Equal(t, 500-96*5, made[""][0].tokens(), "four took the room of healthy ones, the others share")
-	require.Equal(t, 8, chained(transport))
+	require.EqualValues(t, 8, transport.keys.size.Load())
 }
 
 // keptKeys reports whether a key has an entry, without using it.
 func keptKeys(t *Transport, key string) bool {
-	return slices.ContainsFunc(t.keys.ring, func(e *entry) bool { return e.key == key })
+	return slices.ContainsFunc(t.keys.all(), func(e *entry) bool { return e.key == key })
 }
 
 func TestKeysUnderContention(t *testing.T) {
@@ -204,22 +211,11 @@ func TestKeysUnderContention(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	require.Len(t, transport.keys.ring, 16)
-	require.Equal(t, 16, chained(transport))
-	for _, e := range transport.keys.ring {
+	require.Len(t, transport.keys.all(), 16)
+	require.EqualValues(t, 16, transport.keys.size.Load())
+	for _, e := range transport.keys.all() {
 		require.Same(t, e, transport.keys.get(e.key))
 	}
-}
-
-// chained counts the entries in the hash table's chains.
-func chained(t *Transport) (n int) {
-	buckets := *t.keys.buckets.Load()
-	for i := range buckets {
-		for e := buckets[i].Load(); e != nil; e = e.next.Load() {
-			n++
-		}
-	}
-	return n
 }
 
 // While the table grows and shrinks, a key that is in use is always found.
@@ -231,7 +227,7 @@ func TestKeysStayFoundWhileOthersComeAndGo(t *testing.T) {
 	sick.URL.Host = "sick"
 	once := WithMaxAttempts(t.Context(), 1)
 	transport.setUp()
-	transport.entryOf(sick).policy.Quota.(*Bucket).take(5) // which is never dropped
+	entryOf(transport, sick).policy.Quota.(*Bucket).take(5) // which is never dropped
 	var wg sync.WaitGroup
 	for worker := range 4 {
 		wg.Go(func() {
@@ -240,13 +236,13 @@ func TestKeysStayFoundWhileOthersComeAndGo(t *testing.T) {
 				req.URL.Host = fmt.Sprintf("host%d-%d", worker, i)
 				_, err := transport.RoundTrip(req)
 				assert.NoError(t, err)
-				assert.Equal(t, 495, transport.entryOf(sick).policy.tokens())
+				assert.Equal(t, 495, entryOf(transport, sick).policy.tokens())
 			}
 		})
 	}
 	wg.Wait()
-	require.Len(t, transport.keys.ring, 300)
-	require.Equal(t, 300, chained(transport))
+	require.Len(t, transport.keys.all(), 300)
+	require.EqualValues(t, 300, transport.keys.size.Load())
 }
 
 func TestIdleHostTakesLittleMemory(t *testing.T) {
@@ -262,7 +258,7 @@ func TestIdleHostTakesLittleMemory(t *testing.T) {
 	}
 	runtime.GC()
 	runtime.ReadMemStats(&after)
-	require.Len(t, transport.keys.ring, hosts)
+	require.Len(t, transport.keys.all(), hosts)
 	require.Less(t, (after.HeapAlloc-before.HeapAlloc)/hosts, uint64(1024))
 }
 
@@ -345,7 +341,8 @@ func TestNewKeysAtOnceAreBounded(t *testing.T) {
 			wg.Go(func() { send(t, transport, "http://"+host) })
 		}
 		wg.Wait()
-		require.Equal(t, map[string]int{"a": 1, "b": 1, "": 1}, made)
+		require.Equal(t, map[string]int{"a": 1, "b": 1}, made)
+		require.Len(t, transport.keys.all(), 1)
 	})
 }
 
@@ -395,20 +392,20 @@ func TestKeysHaveOneEntry(t *testing.T) {
 		transport.setUp()
 		var own [8]*entry
 		for i := range own {
-			own[i] = transport.entryOf(hostRequest(t, fmt.Sprint("host", i)))
+			own[i] = entryOf(transport, hostRequest(t, fmt.Sprint("host", i)))
 			own[i].policy.Quota.(*Bucket).take(10) // never dropped
 		}
 		var wg sync.WaitGroup
 		for i := range own {
 			wg.Go(func() {
 				for range 20 {
-					assert.Same(t, own[i], transport.keys.find(fmt.Sprint("host", i), transport.newEntry))
+					assert.Same(t, own[i], transport.keys.find(fmt.Sprint("host", i), false, transport.newEntry))
 				}
 			})
 		}
 		var last [2]*entry // the table grows and is full
 		for i := range last {
-			wg.Go(func() { last[i] = transport.keys.find("new", transport.newEntry) })
+			wg.Go(func() { last[i] = transport.keys.find("new", true, transport.newEntry) })
 		}
 		wg.Wait()
 		require.Same(t, last[0], last[1])
@@ -420,18 +417,18 @@ func TestKeysHaveOneEntry(t *testing.T) {
 func TestKeyMadeInTheMeantimeIsFound(t *testing.T) {
 	transport := &Transport{MaxKeys: 1, Base: script(status(200))}
 	transport.setUp()
-	made := transport.keys.find("host", transport.newEntry)
-	found, room := transport.keys.makeRoom("host")
+	made := transport.keys.find("host", false, transport.newEntry)
+	found, room := transport.keys.place("host", nil)
 	require.Same(t, made, found)
 	require.False(t, room)
 	require.Same(t, made, transport.keys.get("host"))
 }
 
-// Ten thousand invented hosts at the default bound: the sick host keeps its
+// Forty thousand invented hosts at the default bound: the sick host keeps its
 // empty quota, the flood has what the table has room for and one quota more,
-// and what is keptKeys of it all stays small.
+// and what is kept of it all stays small.
 func TestFloodOfHostsAtTheDefaultBound(t *testing.T) {
-	const hosts = 10_000
+	const hosts = 40_000
 	attempts := 0
 	transport := &Transport{
 		Base: roundTripFunc(func(*http.Request) (*http.Response, error) {
@@ -448,7 +445,7 @@ func TestFloodOfHostsAtTheDefaultBound(t *testing.T) {
 		send(t, transport, "http://sick.example")
 	}
 	require.Equal(t, 3+2, attempts)
-	sick := transport.entryOf(hostRequest(t, "sick.example"))
+	sick := entryOf(transport, hostRequest(t, "sick.example"))
 	var before, after runtime.MemStats
 	runtime.GC()
 	runtime.ReadMemStats(&before)
@@ -457,11 +454,11 @@ func TestFloodOfHostsAtTheDefaultBound(t *testing.T) {
 	}
 	runtime.GC()
 	runtime.ReadMemStats(&after)
-	require.Len(t, transport.keys.ring, defaultMaxKeys)
-	require.Equal(t, defaultMaxKeys, chained(transport))
+	require.Len(t, transport.keys.all(), defaultMaxKeys)
+	require.EqualValues(t, defaultMaxKeys, transport.keys.size.Load())
 	require.Equal(t, 5+hosts+(defaultMaxKeys-1)+2, attempts, "a retry for each that had room, two for all others")
 	require.Less(t, int64(after.HeapAlloc)-int64(before.HeapAlloc), int64(defaultMaxKeys<<10))
-	require.Same(t, sick, transport.entryOf(hostRequest(t, "sick.example")))
+	require.Same(t, sick, entryOf(transport, hostRequest(t, "sick.example")))
 	send(t, transport, "http://sick.example")
 	require.Equal(t, 5+hosts+(defaultMaxKeys-1)+2+1, attempts, "still no quota")
 }
@@ -485,19 +482,19 @@ func TestThrottledHostIsNotForgotten(t *testing.T) {
 		}
 		ask("throttling")
 		throttling = false
-		e := transport.entryOf(hostRequest(t, "throttling"))
+		e := transport.keys.all()[0]
 		require.Equal(t, 500, e.policy.tokens(), "the quota is as new")
-		require.True(t, e.policy.limiter.State().Enabled)
+		require.True(t, e.policy.sharedLimiter.State().Enabled)
 		for i := range 20 {
 			ask(fmt.Sprint("well", i))
 		}
-		require.Len(t, transport.keys.ring, 2)
-		require.Same(t, e, transport.entryOf(hostRequest(t, "throttling")), "or a flood would buy it a new limiter")
+		require.Len(t, transport.keys.all(), 2)
+		require.Contains(t, transport.keys.all(), e, "or a flood would buy it a new limiter")
 		time.Sleep(throttleMemory) // in the bubble's time
 		for i := range 20 {
 			ask(fmt.Sprint("well", i))
 		}
-		require.NotSame(t, e, transport.entryOf(hostRequest(t, "throttling")), "or a few such hosts would take all the room for ever")
+		require.NotContains(t, transport.keys.all(), e, "or a few such hosts would take all the room for ever")
 	})
 }
 
@@ -587,10 +584,10 @@ func TestLongKeysAreShared(t *testing.T) {
 	transport := &Transport{Base: script(status(200))}
 	longest := strings.Repeat("x", longestKey)
 	send(t, transport, "http://"+longest)
-	require.Len(t, transport.keys.ring, 1)
+	require.Len(t, transport.keys.all(), 1)
 	for i := range 10 {
 		send(t, transport, fmt.Sprintf("http://%s%d", longest, i))
 	}
-	require.Len(t, transport.keys.ring, 1)
-	require.Empty(t, transport.entryOf(hostRequest(t, longest+"0")).key)
+	require.Len(t, transport.keys.all(), 1)
+	require.Empty(t, entryOf(transport, hostRequest(t, longest+"0")).key)
 }

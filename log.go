@@ -9,21 +9,21 @@ import (
 	"net"
 	"strings"
 	"sync"
-	"syscall"
 	"time"
 )
 
 // LogTo returns an observer (Transport.Observe) that logs to l: at level Debug
-// a first attempt that succeeds, at Info a retry and a success after one, at
-// Warn a request that is given up. A caller's own cancellation is no failure
-// and goes to Debug.
+// a first attempt that succeeds or is not worth a retry, such as a 404, at Info a
+// retry and a success after one, at Warn a request that is given up. A caller's own
+// cancellation is no failure and goes to Debug.
 //
 // Of the warnings of one host for one reason, one in 10 seconds (our choice:
 // often enough for an alert, seldom enough for a disk) is a warning, which tells
 // how many went before it unseen; the others go to Debug.
 //
-// A line names method and host, never user, path, query, headers or bodies,
-// and an error by its kind, not by its text. A nil l is slog.Default().
+// A line names method and host, never user, path, query, headers or bodies, and an
+// error by its kind, not by its text. A nil l is slog.Default() at the time of the
+// call. The observer is safe for concurrent use.
 func LogTo(l *slog.Logger) func(Event) {
 	if l == nil {
 		l = slog.Default()
@@ -68,8 +68,8 @@ type seen struct {
 }
 
 const (
-	warningsEvery = 10 * time.Second
-	maxWarnings   = 1024 // then all are forgotten: hosts can be made up
+	warningsEvery = 10 * time.Second // see LogTo
+	maxWarnings   = 1024             // our choice: as many as keys; then all are forgotten
 )
 
 // again reports whether the same warning was given already, or else how many
@@ -101,7 +101,7 @@ func logLine(e Event) (slog.Level, string) {
 	case e.Reason != 0 && (e.Reason != NotRetryable || e.Attempt != 1):
 		return slog.LevelWarn, "giving up on HTTP request"
 	case e.Reason != 0:
-		return slog.LevelDebug, "HTTP request failed for good"
+		return slog.LevelDebug, "HTTP request failed permanently"
 	case e.Attempt > 1:
 		return slog.LevelInfo, "HTTP request succeeded after retries"
 	default:
@@ -154,7 +154,7 @@ func errorKind(err error) string {
 	var (
 		dns         *net.DNSError
 		op          *net.OpError
-		errno       syscall.Errno
+		number      errno
 		certificate *tls.CertificateVerificationError
 		limited     *limiterError
 	)
@@ -173,12 +173,12 @@ func errorKind(err error) string {
 		return "certificate"
 	case errors.As(err, &limited):
 		return "limiter"
-	case errors.As(err, &op) && errors.As(op, &errno):
-		return op.Op + ": " + errno.Error() // "read: connection reset by peer"
+	case errors.As(err, &op) && errors.As(op, &number):
+		return op.Op + ": " + number.Error() // "read: connection reset by peer"
 	case errors.As(err, &op):
 		return op.Op // "dial", "remote error", …
-	case errors.As(err, &errno):
-		return errno.Error()
+	case errors.As(err, &number):
+		return number.Error()
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
 		return "EOF"
 	default:

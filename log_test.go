@@ -9,7 +9,6 @@ import (
 	"net"
 	"net/http"
 	"strings"
-	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -17,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/retrip-go/retrip/internal/replay"
+	"github.com/retrip-go/retrip/internal/socketerr"
 )
 
 func TestLogLevels(t *testing.T) {
@@ -32,12 +32,12 @@ func TestLogLevels(t *testing.T) {
 			`level=INFO msg="retrying HTTP request" method=GET host=example.com attempt=1 class=throttled status=400 code=SlowDown wait=1s wait_from=backoff`,
 			`level=INFO msg="HTTP request succeeded after retries" method=GET host=example.com attempt=2 class=success status=200 elapsed=1s`,
 		}},
-		{"giving up", []step{fails(&net.OpError{Op: "dial", Err: syscall.ECONNREFUSED}), status(503, "Retry-After: 90")}, []string{
+		{"giving up", []step{fails(&net.OpError{Op: "dial", Err: socketerr.ConnRefused}), status(503, "Retry-After: 90")}, []string{
 			`level=INFO msg="retrying HTTP request" method=GET host=example.com attempt=1 class=transient error="dial: connection refused" wait=100ms wait_from=backoff`,
 			`level=WARN msg="giving up on HTTP request" method=GET host=example.com attempt=2 class=transient status=503 reason="wait over cap" wait=1m30s wait_from=Retry-After elapsed=100ms`,
 		}},
 		{"no failure of ours", []step{status(404)}, []string{
-			`level=DEBUG msg="HTTP request failed for good" method=GET host=example.com attempt=1 class=permanent status=404 reason="not retryable"`,
+			`level=DEBUG msg="HTTP request failed permanently" method=GET host=example.com attempt=1 class=permanent status=404 reason="not retryable"`,
 		}},
 	}
 	for _, tt := range tests {
@@ -102,8 +102,8 @@ func TestLogsKeepSecrets(t *testing.T) {
 		steps := []step{
 			jsonError(503, secret),
 			answer(503, secret, "Retry-After: "+secret, "X-Amzn-Errortype: "+secret),
-			fails(&wrapped{secret, syscall.ECONNRESET}),
-			fails(&net.OpError{Op: "read", Err: &wrapped{secret, syscall.EPIPE}}),
+			fails(&wrapped{secret, socketerr.ConnReset}),
+			fails(&net.OpError{Op: "read", Err: &wrapped{secret, socketerr.BrokenPipe}}),
 			fails(&net.DNSError{Name: secret, Err: secret, IsNotFound: true}),
 		}
 		req, err := http.NewRequestWithContext(t.Context(), "PUT", "https://"+secret+":"+secret+"@example.com/"+secret+"?"+secret+"="+secret, strings.NewReader(secret))
@@ -125,8 +125,8 @@ func TestErrorKinds(t *testing.T) {
 	require.Equal(t, "timeout", errorKind(&AttemptTimeoutError{time.Second}))
 	require.Equal(t, "limiter", errorKind(&limiterError{}))
 	require.Equal(t, "dns", errorKind(&net.OpError{Op: "dial", Err: &net.DNSError{}}))
-	require.Equal(t, "read: connection reset by peer", errorKind(&net.OpError{Op: "read", Err: syscall.ECONNRESET}))
-	require.Equal(t, "connection reset by peer", errorKind(syscall.ECONNRESET))
+	require.Equal(t, "read: connection reset by peer", errorKind(&net.OpError{Op: "read", Err: socketerr.ConnReset}))
+	require.Equal(t, "connection reset by peer", errorKind(socketerr.ConnReset))
 	require.Equal(t, "EOF", errorKind(&wrapped{"", io.ErrUnexpectedEOF}))
 	require.Equal(t, "remote error", errorKind(&net.OpError{Op: "remote error", Err: tlsAlert(40)}))
 	require.Equal(t, "other", errorKind(&wrapped{"", replay.ErrTooLong}))

@@ -61,14 +61,15 @@ var (
 )
 
 // Standard returns a new strategy with the parameters of the AWS SDK for Java
-// 2.x's standard mode: 3 attempts, a bucket of 500, retries costing 5, full
-// jitter up to 20 s from 100 ms, and from 1 s after throttling. It is what a
+// 2.x's standard mode (its guide, "Retry behavior"): 3 attempts, a bucket of 500
+// tokens, retries costing 5, full jitter up to 20 s from 100 ms, and from 1 s after
+// throttling. The statuses and MaxRetryAfter are our choice. It is what a
 // Transport uses unless told otherwise.
 func Standard() *Strategy { return ModeStandard.Strategy() }
 
 // Legacy returns a new strategy with the parameters of the AWS SDK for Java
-// 2.x's legacy mode: 4 attempts, equal jitter from 500 ms after throttling, and
-// retries after throttling cost nothing.
+// 2.x's legacy mode: as Standard, but 4 attempts, equal jitter from 500 ms after
+// throttling, and retries after throttling cost nothing.
 func Legacy() *Strategy { return ModeLegacy.Strategy() }
 
 // Adaptive returns a new strategy like Standard with a send-rate limiter

@@ -27,16 +27,17 @@ const (
 	peekTime = 250 * time.Millisecond
 )
 
-// A peekedBody is a response body of which a goroutine has read the beginning.
-// Whoever reads the peekedBody gets every byte, also those of a Read that was
-// still waiting for the network when the peek ran out of time.
+// A peekedBody is a response body of which the beginning has been read, by a
+// goroutine if that may take time. Whoever reads the peekedBody gets every byte,
+// also those of a Read that was still waiting for the network when the peek ran
+// out of time.
 type peekedBody struct {
 	from   *http.Response // whose body it is; net/http may still write its trailers
 	own    http.Response  // the same, for the caller
 	src    io.ReadCloser
 	stop   atomic.Bool
 	closed atomic.Bool
-	done   chan struct{} // closed when the goroutine is through; it owns buf and err until then
+	done   <-chan struct{} // closed when the reading is through, which owns buf and err until then
 	buf    []byte
 	err    error // why there is nothing more after buf, or nil
 }
@@ -46,23 +47,39 @@ type bodyPanic struct{ value any }
 
 func (e *bodyPanic) Error() string { return fmt.Sprintf("the response body panicked: %v", e.value) }
 
-// peek begins to read the body of resp. The response to go on with is own: a Read
-// that is still under way may write trailers into resp. The caller waits for done
-// as long as it cares to, and then calls peeked.
+// isDone is the done of what was read at once.
+var isDone = func() <-chan struct{} {
+	done := make(chan struct{})
+	close(done)
+	return done
+}()
+
+// peek reads the body of resp at once if it has come whole, and otherwise begins to.
+// The response to go on with is own: a Read that is still under way may write
+// trailers into resp. The caller waits for done as long as it cares to, and then
+// calls peeked.
 func peek(resp *http.Response) *peekedBody {
-	p := &peekedBody{from: resp, own: *resp, src: resp.Body, done: make(chan struct{})}
+	p := &peekedBody{from: resp, own: *resp, src: resp.Body, done: isDone}
 	p.own.Body, p.own.Trailer = p, maps.Clone(resp.Trailer)
 	size := int64(512)
 	if 0 < resp.ContentLength && resp.ContentLength < readAhead {
-		size = resp.ContentLength
+		size = resp.ContentLength + 1 // to see the end without growing
 	}
 	p.buf = make([]byte, 0, size)
-	go p.fill()
+	if arrivedWhole(resp) {
+		p.fill()
+		return p
+	}
+	done := make(chan struct{})
+	p.done = done
+	go func() {
+		defer close(done)
+		p.fill()
+	}()
 	return p
 }
 
 func (p *peekedBody) fill() {
-	defer close(p.done)
 	defer func() {
 		if value := recover(); value != nil {
 			p.err = &bodyPanic{value}
@@ -168,7 +185,9 @@ func readBody(a *Attempt, within time.Duration) {
 	}
 	p := peek(resp)
 	a.Response = &p.own
-	runtime.Gosched() // what came along with the headers is read without a timer
+	if !p.through() {
+		runtime.Gosched() // the rest may have come, so that no timer is needed
+	}
 	if !p.through() {
 		_ = pause(a.Request, within, p.done) // if time is up, the rest of the answer decides
 	}

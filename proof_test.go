@@ -10,17 +10,17 @@ import (
 	"net/http/httptest"
 	"strings"
 	"sync/atomic"
-	"syscall"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/retrip-go/retrip"
+	"github.com/retrip-go/retrip/internal/socketerr"
 )
 
 // dialError is what net/http returns for a connection that can't be made.
-var dialError = &net.OpError{Op: "dial", Net: "tcp", Err: syscall.ECONNREFUSED}
+var dialError = &net.OpError{Op: "dial", Net: "tcp", Err: socketerr.ConnRefused}
 
 // breaking gives some bytes and then an error that looks like a failed dial.
 func breaking() io.ReadCloser {
@@ -70,7 +70,7 @@ func TestErrorOfABodyProvesNothing(t *testing.T) {
 			req, err := http.NewRequestWithContext(t.Context(), "POST", server.URL, row.body)
 			require.NoError(t, err)
 			_, err = transport.RoundTrip(req)
-			require.ErrorIs(t, err, syscall.ECONNREFUSED)
+			require.ErrorIs(t, err, socketerr.ConnRefused)
 			server.CloseClientConnections()
 			require.LessOrEqual(t, posts.Load(), int32(1), "POSTs that the server saw")
 		})

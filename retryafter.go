@@ -14,15 +14,14 @@ import (
 
 // Hint is a wait the server asked for.
 type Hint struct {
-	// Wait is how long, counted from when the response came. It is never
-	// negative: a moment in the past asks for no wait.
+	// Wait is how long, counted from when the response came. A moment in the past
+	// asks for no wait: a negative Wait counts as 0.
 	Wait time.Duration
 	// From names where the hint was read, such as "Retry-After". It must come
 	// from the program, never from the server: events and logs show it.
 	From string
-	// MaxExcess, unless 0, is how far the hint may go beyond our own backoff. A
-	// longer one is cut to that, while a hint without this bound that exceeds
-	// Strategy.MaxRetryAfter ends the request.
+	// MaxExcess, if above 0, is how far the hint may go beyond our own backoff. A
+	// longer hint is cut to that before Strategy.MaxRetryAfter measures it.
 	MaxExcess time.Duration
 	// Additive tells that the wait comes on top of our own backoff; otherwise the
 	// longer of the two is waited.
@@ -36,7 +35,8 @@ type HintReader interface {
 	ReadHint(Attempt) (h Hint, ok bool)
 }
 
-// HintReaderFunc makes a HintReader of a function.
+// HintReaderFunc makes a HintReader of a function, which must be safe for
+// concurrent use.
 type HintReaderFunc func(Attempt) (h Hint, ok bool)
 
 // ReadHint calls f.
@@ -62,14 +62,16 @@ const (
 	EpochSeconds
 )
 
-var waitFormatNames = [...]string{"seconds or date", "milliseconds", "whole milliseconds", "seconds", "seconds since 1970"}
+var hintFormatNames = [...]string{"seconds or date", "milliseconds", "whole milliseconds", "seconds", "seconds since 1970"}
 
 // String returns the format in words.
-func (f HintFormat) String() string { return nameOf(waitFormatNames[:], f) }
+func (f HintFormat) String() string { return nameOf(hintFormatNames[:], f) }
 
-// HintHeader is a HintReader for one response header. The first of several
-// header lines counts. Negative values, exponents, NaN and garbage are
-// ignored; a number too large for a time.Duration is the largest one.
+// HintHeader is a HintReader for one response header, by default (Format) in the
+// form of RFC 9110's Retry-After. The first of several header lines counts.
+// Negative values, exponents, NaN and garbage are ignored; a number too large for
+// a time.Duration is the largest one. Transport.Validate reports an empty Name, a
+// negative MaxExcess and a Format that does not exist.
 type HintHeader struct {
 	Name      string
 	Format    HintFormat
@@ -124,6 +126,7 @@ func (w HintHeader) ReadHint(a Attempt) (Hint, bool) {
 
 // HintWhen reads a hint with r where the condition holds. Use it for a header
 // that a service sends with every response, such as X-RateLimit-Reset.
+// Transport.Validate reports a zero condition and a nil r.
 func HintWhen(c Condition, r HintReader) HintReader { return conditionalHint{c, r} }
 
 type conditionalHint struct {
@@ -151,6 +154,7 @@ func (c conditionalHint) check() error {
 
 // HintField is a HintReader for a number of seconds at a path in the JSON body
 // of a 4xx or 5xx response, such as "retry_after". Negative numbers are ignored.
+// Transport.Validate reports an empty path.
 type HintField string
 
 // ReadHint reads the field.
@@ -171,7 +175,7 @@ func (path HintField) String() string { return string(path) + " in the body (sec
 
 func (path HintField) check() error {
 	if path == "" {
-		return errors.New("has no path")
+		return errors.New("has no path: name the field to read, such as retry_after")
 	}
 	return nil
 }
@@ -226,11 +230,11 @@ func (w HintHeader) String() string {
 func (w HintHeader) check() error {
 	switch {
 	case w.Name == "":
-		return fmt.Errorf("has no header name")
+		return errors.New("has no header name: name the header to read")
 	case w.MaxExcess < 0:
 		return fmt.Errorf("has a MaxExcess of %v, which is negative: use 0 for no bound", w.MaxExcess)
-	case int(w.Format) >= len(waitFormatNames):
-		return fmt.Errorf("has the format %v, which does not exist", w.Format)
+	case int(w.Format) >= len(hintFormatNames):
+		return fmt.Errorf("has the format %v, which does not exist: use one of SecondsOrDate to EpochSeconds", w.Format)
 	}
 	return nil
 }

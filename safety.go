@@ -1,15 +1,11 @@
 package retrip
 
 import (
-	"crypto/rand"
 	"errors"
 	"fmt"
 	"net"
 	"net/http"
 	"reflect"
-	"slices"
-	"strings"
-	"sync"
 
 	"github.com/retrip-go/retrip/internal/replay"
 )
@@ -66,7 +62,7 @@ func unprocessed(o *outcome, v verdict) bool {
 func handshakeFailed(err error) bool {
 	var op *net.OpError
 	if errors.As(err, &op) && (op.Op == "remote error" || op.Op == "local error") {
-		return slices.Contains(handshakeAlerts, alertOf(op))
+		return handshakeAlerts[alertOf(op)] != 0
 	}
 	for ; err != nil; err = errors.Unwrap(err) {
 		if t, ok := err.(interface{ Timeout() bool }); ok && t.Timeout() &&
@@ -85,17 +81,35 @@ func alertOf(op *net.OpError) uint8 {
 	return 0
 }
 
-// handshakeAlerts are the alerts of RFC 8446 6.2 that only a handshake sends.
-// Others, such as internal_error, may also break off a request under way.
-var handshakeAlerts = []uint8{
-	40,                         // handshake_failure
-	42, 43, 44, 45, 46, 48, 49, // certificates: bad, unsupported, revoked, expired, unknown, unknown_ca, access_denied
-	70, 71, // protocol_version, insufficient_security
-	86,            // inappropriate_fallback
-	109,           // missing_extension
-	112,           // unrecognized_name
-	115, 116, 120, // unknown_psk_identity, certificate_required, no_application_protocol
+// handshakeAlerts are the alerts of RFC 8446 6.2 that only a handshake sends, and
+// whether our settings are bound to bring them again. handshake_failure and
+// unrecognized_name are also sent by servers while they are set up; others, such as
+// internal_error, may also break off a request under way.
+var handshakeAlerts = map[uint8]alertCause{
+	40:  byChance,   // handshake_failure
+	42:  bySettings, // bad_certificate
+	43:  bySettings, // unsupported_certificate
+	44:  bySettings, // certificate_revoked
+	45:  bySettings, // certificate_expired
+	46:  bySettings, // certificate_unknown
+	48:  bySettings, // unknown_ca
+	49:  bySettings, // access_denied
+	70:  bySettings, // protocol_version
+	71:  bySettings, // insufficient_security
+	86:  byChance,   // inappropriate_fallback
+	109: byChance,   // missing_extension
+	112: byChance,   // unrecognized_name
+	115: byChance,   // unknown_psk_identity
+	116: bySettings, // certificate_required
+	120: bySettings, // no_application_protocol
 }
+
+type alertCause uint8
+
+const (
+	byChance alertCause = iota + 1
+	bySettings
+)
 
 // http2StreamError has the shape of net/http's HTTP/2 stream error, which
 // errors.As fills in for any struct of this shape (net/http/h2_error.go).
@@ -109,71 +123,4 @@ const refusedStream = 0x7 // RFC 9113 section 7
 
 func (e http2StreamError) Error() string {
 	return fmt.Sprintf("HTTP/2 stream %d: error %d", e.StreamID, e.Code)
-}
-
-// IdempotencyKeyTransport is an http.RoundTripper that gives each POST, PATCH or
-// other request that is not idempotent an Idempotency-Key before it hands it to
-// Base. Put it around a Transport, which then retries such requests with the same
-// key. The key is random (128 bits). A request that has a key, or another mark
-// that makes it repeatable, stays as it is.
-//
-// The settings must not change after the first use. It is safe for concurrent use.
-type IdempotencyKeyTransport struct {
-	// Base sends the requests. nil is a Transport with its defaults.
-	Base http.RoundTripper
-
-	// Hosts are the hosts whose service honours keys, such as "api.stripe.com",
-	// spelled as HostKey does. Requests to others get no key; the target of a
-	// redirect is looked at anew, so no other host ever sees one. Without Hosts,
-	// RoundTrip returns an error and sends nothing.
-	Hosts []string
-
-	once sync.Once
-	base http.RoundTripper
-}
-
-// RoundTrip sends req, or a copy of it that has a key.
-func (t *IdempotencyKeyTransport) RoundTrip(req *http.Request) (*http.Response, error) {
-	base := t.Unwrap()
-	if len(t.Hosts) == 0 {
-		if req != nil && req.Body != nil {
-			replay.Close(req.Body)
-		}
-		return nil, errors.New("retrip: IdempotencyKeyTransport.Hosts is empty: name the hosts whose service honours the key")
-	}
-	if req == nil || req.URL == nil || req.Header == nil || req.Method == http.MethodConnect ||
-		repeatable(req) || hasKey(req.Header) || !slices.Contains(t.Hosts, HostKey(req)) {
-		return base.RoundTrip(req)
-	}
-	out := req.WithContext(req.Context())
-	out.Header = req.Header.Clone()
-	out.Header.Set("Idempotency-Key", rand.Text())
-	resp, err := base.RoundTrip(out)
-	if resp != nil && resp.Request == out {
-		resp.Request = req
-	}
-	return resp, err
-}
-
-// Unwrap returns Base, or the Transport that stands in for a nil Base.
-func (t *IdempotencyKeyTransport) Unwrap() http.RoundTripper {
-	t.once.Do(func() {
-		if t.base = t.Base; t.base == nil {
-			t.base = new(Transport)
-		}
-	})
-	return t.base
-}
-
-// CloseIdleConnections closes those of Base, if it knows how to.
-func (t *IdempotencyKeyTransport) CloseIdleConnections() { closeIdle(t.Unwrap()) }
-
-// hasKey also sees a key whose name is not in canonical form.
-func hasKey(h http.Header) bool {
-	for name := range h {
-		if strings.EqualFold(name, "Idempotency-Key") || strings.EqualFold(name, "X-Idempotency-Key") {
-			return true
-		}
-	}
-	return false
 }

@@ -2,7 +2,7 @@ package retrip
 
 import (
 	"iter"
-	"slices"
+	"sync"
 	"sync/atomic"
 	"time"
 )
@@ -30,11 +30,16 @@ type KeyStats struct {
 	Key string
 	Stats
 	// Tokens is what the quota has, and Capacity what it has when it is full; -1
-	// if it does not say.
+	// if it is no MeteredQuota.
 	Tokens, Capacity int
+	// Doubt is how many failures the quota counts against the server, and Shut tells
+	// that it refuses retries; -1 and false if it is no DoubtingQuota.
+	Doubt float64
+	Shut  bool
 	// Limiter is the send-rate limiter's state, zero if there is none.
 	Limiter LimiterState
-	// Skew is how far the server's clock is ahead of ours, as far as known.
+	// Skew is how far the server's clock is ahead of ours, negative if it is behind,
+	// and 0 if not known.
 	Skew time.Duration
 }
 
@@ -49,7 +54,7 @@ func (t *Transport) Stats() Stats {
 func (t *Transport) Keys() iter.Seq[KeyStats] {
 	t.setUp()
 	t.keys.mu.Lock()
-	entries := slices.Clone(t.keys.ring)
+	entries := t.keys.all()
 	t.keys.mu.Unlock()
 	return func(yield func(KeyStats) bool) {
 		for _, e := range entries {
@@ -77,7 +82,8 @@ func (t *Transport) sharedStats() (KeyStats, bool) {
 }
 
 // Vars returns the sums and, by key, what Keys has, in a form that encoding/json
-// can write: expvar.Publish("retrip", expvar.Func(t.Vars)).
+// can write: expvar.Publish("retrip", expvar.Func(t.Vars)). Like Stats and Keys, it
+// may be called at any time.
 func (t *Transport) Vars() any {
 	byKey := map[string]KeyStats{}
 	for k := range t.Keys() {
@@ -89,8 +95,13 @@ func (t *Transport) Vars() any {
 	}{t.Stats(), byKey}
 }
 
-// counters are a Stats under way.
+// counters are a Stats under way. Requests that succeed at once are counted apart,
+// in lanes, so that processors do not wait for each other's memory.
 type counters struct {
+	atOnce [lanes]struct {
+		atomic.Int64
+		_ [56]byte // the rest of a cache line
+	}
 	requests, attempts, retries, recovered, throttled atomic.Int64
 	givenUp                                           [len(reasonNames)]atomic.Int64
 }
@@ -101,11 +112,39 @@ type tally struct {
 	reason                          Reason
 }
 
+// lanes is how many processors can count without sharing memory. Our choice: more
+// would cost each key more memory than it saves time.
+const lanes = 8
+
+// lanePool gives each processor a lane: what a sync.Pool gets was mostly put in on
+// the same one.
+var (
+	laneNumbers [lanes]int
+	lanesGiven  atomic.Uint32
+	lanePool    = sync.Pool{New: func() any {
+		n := int(lanesGiven.Add(1) % lanes)
+		return &laneNumbers[n]
+	}}
+)
+
+func init() {
+	for i := range laneNumbers {
+		laneNumbers[i] = i
+	}
+}
+
 func (t *Transport) count(e *entry, n tally) {
 	c := e.counts.Load()
 	if c == nil {
 		e.counts.CompareAndSwap(nil, new(counters))
 		c = e.counts.Load()
+	}
+	if n == (tally{sent: true, final: true}) {
+		lane := lanePool.Get().(*int)
+		c.atOnce[*lane].Add(1)
+		t.total.atOnce[*lane].Add(1)
+		lanePool.Put(lane)
+		return
 	}
 	c.count(n)
 	t.total.count(n)
@@ -138,6 +177,11 @@ func (c *counters) stats() Stats {
 		Requests: c.requests.Load(), Attempts: c.attempts.Load(), Retries: c.retries.Load(),
 		Recovered: c.recovered.Load(), Throttled: c.throttled.Load(), GivenUp: map[Reason]int64{},
 	}
+	for i := range c.atOnce {
+		n := c.atOnce[i].Load()
+		s.Requests += n
+		s.Attempts += n
+	}
 	for reason := range c.givenUp {
 		if n := c.givenUp[reason].Load(); n > 0 {
 			s.GivenUp[Reason(reason)] = n
@@ -158,7 +202,7 @@ func (s *Stats) add(other Stats) {
 }
 
 func (e *entry) stats() KeyStats {
-	k := KeyStats{Key: e.key, Tokens: -1, Capacity: -1, Skew: e.skew.offset()}
+	k := KeyStats{Key: e.key, Tokens: -1, Capacity: -1, Doubt: -1, Skew: e.skew.offset()}
 	if c := e.counts.Load(); c != nil {
 		k.Stats = c.stats()
 	} else {
@@ -166,12 +210,13 @@ func (e *entry) stats() KeyStats {
 	}
 	if e.policy.err == nil && e.policy.Strategy != nil {
 		k.Tokens = e.policy.tokens()
+		k.Doubt, k.Shut = e.policy.doubt()
 		if q, ok := e.policy.Quota.(MeteredQuota); ok {
 			k.Capacity = q.Capacity()
 		}
 	}
-	if e.policy.limiter != nil {
-		k.Limiter = e.policy.limiter.State()
+	if e.policy.sharedLimiter != nil {
+		k.Limiter = e.policy.sharedLimiter.State()
 	}
 	return k
 }

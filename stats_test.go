@@ -110,7 +110,7 @@ func TestStatsOfSharedKeys(t *testing.T) {
 	}}
 	require.Empty(t, statsByKey(transport))
 	for i := range 3 {
-		transport.entryOf(hostRequest(t, "kept")).policy.Quota = new(lentQuota) // never as new, so never dropped
+		entryOf(transport, hostRequest(t, "kept")).policy.Quota = new(lentQuota) // never as new, so never dropped
 		_, err := transport.RoundTrip(hostRequest(t, fmt.Sprint("host", i)))
 		require.NoError(t, err)
 	}

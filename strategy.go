@@ -19,9 +19,11 @@ import (
 // A part of your own may be a fmt.Stringer, which is printed, and a Validator.
 //
 // Take one from a mode (Standard, Legacy, Adaptive, Gated, …), change what you want
-// to change, and don't change it once a request has used it. A Strategy may
-// serve many requests, Transports and goroutines at once; who shares it shares
-// its quota. Print it to see every setting.
+// to change, and don't change it once a request has used it. The zero Strategy is not
+// valid: it has no attempts and no Backoff. A Strategy may serve many requests,
+// Transports and goroutines at once; all of them then share its quota. Print it to see
+// every setting. A setting outside its range is an error of Transport.Validate and
+// of every request.
 type Strategy struct {
 	// MaxAttempts is how often a request is sent at most, the first time
 	// included. 1 means no retry; less is an error.
@@ -35,40 +37,46 @@ type Strategy struct {
 	RetryNonIdempotent bool
 
 	// MaxRetryAfter is the longest wait a server may ask for, and the most all the
-	// waits it asks for may add up to in one request. A longer one ends the
-	// request, which then returns the response at once: who calls again too
-	// early makes it worse. 0 accepts no wait above our own backoff.
-	// The modes say 60 s: our choice, the cap of Azure's azcore.
+	// waits it asks for may add up to in one request. A longer one ends the request
+	// (ErrWaitOverCap), which then returns the response at once: retrying early adds
+	// load. 0 accepts no wait above our own backoff; less than 0 is an error. The
+	// modes say 60 s: our choice, the cap of Azure's azcore.
 	MaxRetryAfter time.Duration
 
-	// MaxLimiterWait is how long an attempt may wait for the Limiter; who would
-	// wait longer fails at once. 0 leaves it to the context's deadline, as the
-	// AWS SDKs do.
+	// MaxLimiterWait is how long an attempt may wait for the Limiter. An attempt that
+	// would wait longer is not sent (ErrWaitOverCap). 0 leaves it to the context's
+	// deadline, as the AWS SDKs do; less than 0 is an error.
 	MaxLimiterWait time.Duration
 
 	// Classifiers are asked in order what an outcome means; the first opinion
 	// wins. Put a rule of your own in front: slices.Insert(s.Classifiers, 0, …).
+	// Without an opinion, an outcome below status 400 is a Success, others Permanent.
 	Classifiers []Classifier
 
 	// Hints are asked in order how long the server asks us to wait; the first
-	// answer wins. The retry waits for the longer of it and the Backoff.
+	// answer wins. The retry waits for the longer of it and the Backoff. With none,
+	// only the Backoff counts.
 	Hints []HintReader
 
-	// Backoff computes the waits, ThrottleBackoff those after a Throttled
-	// outcome; if that is nil, Backoff does both.
+	// Backoff computes the waits, ThrottleBackoff those after a Throttled outcome; if
+	// that is nil, Backoff does both. A nil Backoff is an error.
 	Backoff, ThrottleBackoff Backoff
 
 	// Quota stops retries when most attempts fail: a Bucket, a Gate, or your own. nil
 	// stops none.
 	Quota Quota
-	// Cost and ThrottleCost are what a retry takes from a Quota of tokens, the
-	// latter after a Throttled outcome. TimeoutCost is what it takes after a
-	// timeout; 0 means the same as after other failures, as in all AWS SDKs since
-	// 2026.
+	// Cost and ThrottleCost are how many tokens a retry takes from the Quota, the
+	// latter after a Throttled outcome; 0 is free. TimeoutCost is what it takes after
+	// a timeout; 0 means Cost, as in all AWS SDKs since 2026. Less than 0 is an error.
 	Cost, ThrottleCost, TimeoutCost int
 
+	// MinSkew is how much the clocks must differ for a ClockSkewed outcome to be
+	// retried: by less, something else is wrong. 0 means by more than 4 minutes, as
+	// in aws-sdk-go-v2.
+	MinSkew time.Duration
+
 	// LongPoll tells which requests wait for work on the server's side: if the
-	// quota refuses them a retry, they still wait the backoff before they
+	// quota refuses them a retry, they wait as long as that would have before they
 	// return the answer, so that a loop around them does not spin. nil is none.
 	LongPoll func(*http.Request) bool
 
@@ -76,8 +84,8 @@ type Strategy struct {
 	// delays nothing.
 	Limiter *Limiter
 
-	// Rand is the source of jitter: numbers from 0 up to 1, from any goroutine.
-	// nil is math/rand/v2. Tests pin it.
+	// Rand is the source of jitter: numbers from 0 up to but not including 1, from
+	// any goroutine. nil is math/rand/v2. Tests pin it. See Retry.Rand.
 	Rand func() float64
 }
 
@@ -118,6 +126,9 @@ func (s *Strategy) String() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "MaxAttempts: %d\nRetryNonIdempotent: %v\nMaxRetryAfter: %v\nMaxLimiterWait: %v\n",
 		s.MaxAttempts, s.RetryNonIdempotent, s.MaxRetryAfter, s.MaxLimiterWait)
+	if s.MinSkew != 0 {
+		fmt.Fprintf(&b, "MinSkew: %v\n", s.MinSkew)
+	}
 	for _, c := range s.Classifiers {
 		fmt.Fprintf(&b, "Classifier: %s\n", describe(c))
 	}
@@ -145,18 +156,19 @@ func describe(part any) string {
 	return fmt.Sprintf("%T", part)
 }
 
-// A policy is a strategy that was looked at before its first use.
+// A policy is a validated strategy, ready for use.
 type policy struct {
 	*Strategy
-	err     error    // why it can't be used, or nil
-	limiter *Limiter // unless each request has one of its own
+	Quota         Quota    // hides the Strategy's: keys may share a Strategy, each with its own quota
+	err           error    // why it can't be used, or nil
+	sharedLimiter *Limiter // unless each request has one of its own
 	// The classifiers that may have an opinion on a response below status 400:
-	// usually none, so that a success costs no questions.
-	onSuccess []Classifier
-	waits     []headerReader
+	// usually none, so that a success skips classification.
+	onSuccess   []Classifier
+	hintReaders []headerReader
 }
 
-// newPolicy looks at a strategy, which is called name in errors.
+// newPolicy validates a strategy, which errors call name.
 func newPolicy(s *Strategy, name string) policy {
 	p := policy{Strategy: s, err: s.check(name)}
 	if p.err != nil {
@@ -165,9 +177,9 @@ func newPolicy(s *Strategy, name string) policy {
 	if p.onSuccess, p.err = ofSuccess(s.Classifiers, name); p.err != nil {
 		return p
 	}
-	p.waits = headerReaders(s.Hints)
+	p.Quota, p.hintReaders = s.Quota, headerReaders(s.Hints)
 	if l := s.Limiter; l != nil && !l.perRequest {
-		p.limiter = l
+		p.sharedLimiter = l
 	}
 	return p
 }
@@ -225,7 +237,7 @@ func (p *policy) listed(code string) string {
 	return ""
 }
 
-// delay is how long to wait before a retry on our own account.
+// delay is the backoff before a retry.
 func (s *Strategy) delay(r Retry) (time.Duration, bool) {
 	if s.Rand != nil {
 		r.Rand = s.Rand()
@@ -245,8 +257,8 @@ func (p *policy) hint(a *Attempt) (h Hint, ok bool) {
 	if a.Response == nil {
 		return Hint{}, false
 	}
-	for i := range p.waits {
-		reader := &p.waits[i]
+	for i := range p.hintReaders {
+		reader := &p.hintReaders[i]
 		if reader.header != "" && headerValue(a.Response.Header, reader.header) == "" {
 			continue
 		}
@@ -291,22 +303,32 @@ func isTimeout(err error) bool {
 	})
 }
 
-// asNew reports whether a fresh Clone would behave the same.
-func (s *Strategy) asNew() bool {
-	if s.Quota != nil {
-		if q, ok := s.Quota.(RestingQuota); !ok || !q.Full() {
+// asNew reports whether a fresh Clone would behave the same, or would once the
+// quota is forgotten, which is right for one that has rested.
+func (p *policy) asNew(rested bool) bool {
+	if p.Quota != nil && !rested {
+		if q, ok := p.Quota.(RestingQuota); !ok || !q.Full() {
 			return false
 		}
 	}
-	return s.Limiter == nil || s.Limiter.asNew()
+	return p.Limiter == nil || p.Limiter.asNew()
 }
 
 // tokens is what the quota has left, or -1 if it does not say.
-func (s *Strategy) tokens() int {
-	if q, ok := s.Quota.(MeteredQuota); ok {
+func (p *policy) tokens() int {
+	if q, ok := p.Quota.(MeteredQuota); ok {
 		return q.Tokens()
 	}
 	return -1
+}
+
+// doubt is what the quota counts against the server, or -1 if it does not say, and
+// whether that shuts it.
+func (p *policy) doubt() (doubt float64, shut bool) {
+	if q, ok := p.Quota.(DoubtingQuota); ok {
+		return q.Doubt(), q.Shut(p.MaxAttempts)
+	}
+	return -1, false
 }
 
 // check finds settings that make no sense.
@@ -331,6 +353,9 @@ func (s *Strategy) check(name string) error {
 	}
 	if s.MaxLimiterWait < 0 {
 		report("MaxLimiterWait", "is %v: use 0 for no limit, or more", s.MaxLimiterWait)
+	}
+	if s.MinSkew < 0 {
+		report("MinSkew", "is %v: use 0 for more than 4 minutes, or more", s.MinSkew)
 	}
 	if s.Cost < 0 {
 		report("Cost", "is %d: use 0 for free retries, or more", s.Cost)

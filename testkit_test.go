@@ -9,10 +9,10 @@ import (
 	"net/http"
 	"strings"
 	"sync"
-	"syscall"
 	"testing"
 	"time"
 
+	"github.com/retrip-go/retrip/internal/socketerr"
 	"github.com/stretchr/testify/require"
 )
 
@@ -164,7 +164,7 @@ func hangs() step {
 // tlsState stands for an answer that came over TLS.
 var tlsState = &tls.ConnectionState{}
 
-var errReset = &wrapped{"read tcp", syscall.ECONNRESET}
+var errReset = &wrapped{"read tcp", socketerr.ConnReset}
 
 type wrapped struct {
 	text string
@@ -229,3 +229,6 @@ func countsAllocations(t *testing.T) {
 		t.Skip("the race detector allocates")
 	}
 }
+
+// tokens is what a strategy's quota has left, or -1 if it does not say.
+func (s *Strategy) tokens() int { return (&policy{Quota: s.Quota}).tokens() }

@@ -22,38 +22,51 @@ import (
 //
 // The zero Transport works: standard mode, one strategy with its own quota for
 // each host. All fields are optional; don't change them, or copy the
-// Transport, after its first use. A Transport is safe for concurrent use; make
-// one and keep it, since its quotas and connections live in it.
+// Transport, after its first use. A setting outside its range, such as a negative
+// number, is an error of Validate and of every request. A Transport is safe for
+// concurrent use; make one and keep it, since its quotas and connections live in it.
 type Transport struct {
 	// Base sends the attempts. nil is a pooled go-cleanhttp transport of this
-	// Transport's own, which is not shared. Its response
-	// bodies must allow a Close during a Read, as net/http's do.
+	// Transport's own, which is not shared. Its response bodies must allow a Close
+	// during a Read, as net/http's do. A nil pointer is an error.
 	Base http.RoundTripper
 
-	// Strategy, if set, decides for all requests. Otherwise each key has one of
-	// its own, made by PerKey when a request first needs it; nil means Standard.
+	// Strategy, if set, decides for all requests, which then share one quota.
+	// Otherwise each key has a strategy of its own, made by PerKey when a request
+	// first needs it; nil means Standard. To set both is an error.
 	//
-	// PerKey is called outside locks, and again if two requests need a new key
-	// at once or a key was forgotten. It is asked for the empty key when it is
-	// first needed: for the strategy that keys beyond MaxKeys share.
+	// PerKey is called outside locks, and again if two requests need a new key at
+	// once or a key was forgotten. It is asked for the empty key when it is first
+	// needed: for the strategy that keys beyond MaxKeys share. A strategy that is
+	// nil or not valid is an error of the requests of its key.
 	Strategy *Strategy
 	PerKey   func(key string) *Strategy
 
-	// Key names the state a request belongs to. nil is HostKey. All requests
-	// with the empty key share the strategy of the keys beyond MaxKeys. Key,
-	// PerKey, Prepare and Observe are called from many goroutines at once.
+	// Key names the state a request belongs to. nil is HostKey. All requests with
+	// the empty key share the strategy of the keys beyond MaxKeys. It is not called
+	// where nothing is kept per key. Key, PerKey, Prepare and Observe are called
+	// from many goroutines at once.
 	Key func(*http.Request) string
 
-	// MaxKeys bounds the keys with a state of their own; 0 means 1024, our
-	// choice: raise it for crawlers. Beyond it a key is
-	// forgotten only if its quota is full and its limiter has met no throttle
-	// for five minutes, and if there is none, further keys share one strategy, as
-	// keys of more than 1 KiB always do: new host names cannot bypass the
-	// quota.
+	// MaxKeys bounds the keys with a state of their own. Less than 0 is an error. 0
+	// means 32768, our choice: enough for a large crawl, and at most 10 MB with the
+	// zero Transport, where a host takes 300 bytes.
+	//
+	// Beyond it a key is forgotten if another needs its place and nothing is lost
+	// with it: its quota is full, its limiter has met no throttle for five minutes,
+	// and it was asked for only once. Any other key is forgotten when it has had no
+	// request for an hour, even if its quota never recovered. While none such is
+	// found, further keys share one strategy, as keys of more than 1 KiB always
+	// do. With the zero Transport a host beyond MaxKeys seldom takes a place before
+	// it fails.
+	//
+	// So new host names cannot bypass the quota: within an hour, a dead server gets
+	// no more retries than a full quota pays for (100 in standard mode) under one
+	// name, and MaxKeys+1 times as many under any number of names.
 	MaxKeys int
 
 	// AttemptTimeout bounds each attempt, from the end of Prepare to the response
-	// headers; 0 means no bound. An attempt that exceeds it fails with an
+	// headers; 0 means no bound, and less is an error. An attempt that exceeds it fails with an
 	// *AttemptTimeoutError, which is worth a retry, unlike the caller's own
 	// deadline (http.Client.Timeout), which bounds all attempts and waits. As with
 	// that, closing the response ends the attempt: of a request to which the server
@@ -63,14 +76,14 @@ type Transport struct {
 	AttemptTimeout time.Duration
 
 	// ReplayBuffer is how many bytes are kept of a request body that can't be
-	// reopened (Request.GetBody) and is not a regular *os.File; 0 means 1 MiB,
-	// our choice: above nearly every API's requests. A longer body is streamed
-	// like any other, but sent only once.
+	// reopened (Request.GetBody) and is not a regular *os.File. 0 means 1 MiB, our
+	// choice: above nearly every API's requests. Less is an error. A longer body is
+	// streamed like any other, but sent only once (ErrBodyNotReplayable).
 	ReplayBuffer int64
 
 	// Prepare is called for every attempt, the first included, with a clone of
 	// the request that it may change, to sign it for example. An error ends the
-	// call. To read the body it uses Request.GetBody; if it replaces Body, it
+	// request (ErrPrepareFailed). To read the body it uses Request.GetBody; if it replaces Body, it
 	// replaces GetBody too. It sees each hop of a redirect: look at the host
 	// before adding a secret.
 	Prepare func(*http.Request, PrepareInfo) error
@@ -86,8 +99,9 @@ type Transport struct {
 	once    sync.Once
 	base    http.RoundTripper
 	invalid error
-	single  entry // of Strategy, and of requests that bring one of their own
-	clocked bool  // every attempt is timed
+	single  entry  // of Strategy, and of requests that bring one of their own
+	common  policy // of the keys' strategies, without Strategy and PerKey
+	clocked bool   // every attempt is timed
 	keys    keyTable
 
 	total counters
@@ -97,9 +111,9 @@ type Transport struct {
 type PrepareInfo struct {
 	// Number is 1 for the first attempt.
 	Number int
-	// Skew is how far the server's clock is ahead of ours: sign with
-	// time.Now().Add(Skew). It is 0 until measured, which takes a response over
-	// TLS with a Date, and then kept for the key.
+	// Skew is how far the server's clock is ahead of ours, negative if it is behind:
+	// sign with time.Now().Add(Skew). It is 0 until measured, which takes a response
+	// over TLS with a Date, and then kept for the key.
 	Skew time.Duration
 	// Last is the class of the attempt before, Unknown for the first.
 	Last Class
@@ -107,8 +121,8 @@ type PrepareInfo struct {
 
 // RoundTrip sends req, and sends it again as its strategy decides. It returns
 // the last response, whatever its status. Without one, it returns an *Error, or
-// the base's own error where retrip had no part in it; see Error. A request or
-// Transport that is not valid is an error before anything is sent.
+// the base's own error if retrip neither retried nor declined to; see Error. A
+// request or Transport that is not valid is an error before anything is sent.
 //
 // The steps have the numbers of the documentation.
 func (t *Transport) RoundTrip(req *http.Request) (resp *http.Response, err error) {
@@ -118,8 +132,8 @@ func (t *Transport) RoundTrip(req *http.Request) (resp *http.Response, err error
 		o    outcome // of the attempt under way
 		past history // what later attempts need of earlier ones
 	)
-	p.body = replay.New(req) // first, so that a panic in Key or PerKey still closes it
-	defer func() { r.end(&p, &o, resp) }()
+	p.body.Begin(req) // first, so that a panic in Key or PerKey still closes it
+	defer func() { r.cleanUp(&p, &o, resp) }()
 
 	// 1. Resolve: which strategy and which state, and can the body be sent again?
 	if err := r.resolve(t, req, &p.body); err != nil {
@@ -158,7 +172,7 @@ func (t *Transport) RoundTrip(req *http.Request) (resp *http.Response, err error
 		// is sent. (finish.go)
 		r.remember(&past, &o, v, d)
 		ended := o.Done // before take clears it
-		p.answer = keep(o.take())
+		p.answer = keep(req, o.take())
 		if err := r.wait(d, ended, p.answer.reading); err != nil {
 			return r.stop(&p, &o, &refusal{reason: Cancelled, err: err}, &past)
 		}
@@ -171,7 +185,9 @@ type route struct {
 	t          *Transport
 	req        *http.Request
 	ctx        context.Context
+	key        string  // if something is kept per key
 	entry      *entry  // the state of its key
+	pinned     bool    // that stays until the request has ended
 	policy     *policy // the strategy
 	limiter    *Limiter
 	attempts   int  // how many it may take
@@ -209,7 +225,7 @@ func (r *route) resolve(t *Transport, req *http.Request, body *replay.Body) erro
 	}
 	r.entry = &t.single
 	if t.Prepare != nil || t.Strategy == nil && r.policy == nil { // something is kept per key
-		r.entry = t.entryOf(req)
+		r.entry, r.key = t.entryOf(req)
 	}
 	if r.policy == nil {
 		r.policy = &r.entry.policy
@@ -226,7 +242,7 @@ func (r *route) resolve(t *Transport, req *http.Request, body *replay.Body) erro
 	if r.trace != nil {
 		r.record = r.trace.begin()
 	}
-	r.limiter = r.policy.limiter
+	r.limiter = r.policy.sharedLimiter
 	r.clocked = t.clocked || r.trace != nil || r.limiter != r.policy.Limiter
 	return nil
 }
@@ -320,7 +336,7 @@ func closeIdle(base http.RoundTripper) {
 
 // errNotRead stays if code of the user's ends the goroutine that reads the
 // settings (runtime.Goexit): they are read only once.
-var errNotRead = errors.New("retrip: the Transport's settings were not read to their end: a Validate method of a part ended its goroutine")
+var errNotRead = errors.New("retrip: the Transport's settings could not be checked: a Validate method ended its goroutine (runtime.Goexit)")
 
 // setUp reads the settings, once.
 func (t *Transport) setUp() { t.once.Do(t.readSettings) }
@@ -334,13 +350,13 @@ func (t *Transport) readSettings() {
 	t.invalid = t.check()
 	if t.Strategy != nil {
 		t.single.policy = newPolicy(t.Strategy, "retrip: Transport.Strategy")
+	} else if t.PerKey == nil {
+		t.common = newPolicy(Standard(), "retrip.Standard")
 	}
 	t.clocked = t.Prepare != nil || t.Observe != nil || t.AttemptTimeout > 0
-	t.keys.seed = maphash.MakeSeed()
-	t.keys.max = t.MaxKeys
-	if t.keys.max == 0 {
-		t.keys.max = defaultMaxKeys
-	}
+	t.keys.seed, t.keys.start = maphash.MakeSeed(), time.Now()
+	t.keys.max = cmp.Or(t.MaxKeys, defaultMaxKeys)
+	t.keys.choosy = t.Strategy == nil && t.PerKey == nil && t.Prepare == nil
 }
 
 // newEntry makes the state of a key.
@@ -350,8 +366,12 @@ func (t *Transport) newEntry(key string) *entry {
 		return &entry{key: key, policy: t.single.policy, shared: true}
 	case t.PerKey != nil:
 		return &entry{key: key, policy: newPolicy(t.PerKey(key), fmt.Sprintf("retrip: Transport.PerKey(%q)", key))}
-	default:
-		return &entry{key: key, policy: newPolicy(Standard(), "retrip.Standard")}
+	default: // all but the quota is common to all keys
+		e := &entry{key: key, policy: t.common}
+		e.bucket.capacity = quotaCapacity
+		e.bucket.tokens.Store(quotaCapacity)
+		e.policy.Quota = &e.bucket
+		return e
 	}
 }
 

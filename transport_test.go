@@ -11,11 +11,11 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/retrip-go/retrip/internal/socketerr"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
@@ -60,7 +60,7 @@ func TestLastErrorNamesAttemptsAndReason(t *testing.T) {
 		require.Equal(t, 3, e.Attempts)
 		require.ErrorIs(t, err, ErrAttemptsExhausted)
 		require.NotErrorIs(t, err, ErrQuotaExhausted)
-		require.ErrorIs(t, err, syscall.ECONNRESET)
+		require.ErrorIs(t, err, socketerr.ConnReset)
 		require.False(t, e.Timeout())
 		require.EqualError(t, err, "retrip: attempts exhausted after 3 attempts: read tcp: connection reset by peer")
 	})
@@ -85,7 +85,7 @@ func TestHopelessErrorAfterARetry(t *testing.T) {
 
 // What may be sent twice, by method, promise and proof.
 func TestSafety(t *testing.T) {
-	refused := &net.OpError{Op: "dial", Err: syscall.ECONNREFUSED}
+	refused := &net.OpError{Op: "dial", Err: socketerr.ConnRefused}
 	tests := []struct {
 		name   string
 		method string
@@ -112,8 +112,8 @@ func TestSafety(t *testing.T) {
 		{name: "PATCH, server error", method: "PATCH", first: status(500)},
 		{name: "CONNECT", method: "CONNECT", first: status(500)},
 		{name: "POST, not connected", method: "POST", first: fails(refused), retry: true},
-		{name: "POST, proxy not connected", method: "POST", first: fails(&net.OpError{Op: "proxyconnect", Err: syscall.ECONNREFUSED}), retry: true},
-		{name: "POST, connected and reset", method: "POST", first: fails(&net.OpError{Op: "read", Err: syscall.ECONNRESET})},
+		{name: "POST, proxy not connected", method: "POST", first: fails(&net.OpError{Op: "proxyconnect", Err: socketerr.ConnRefused}), retry: true},
+		{name: "POST, connected and reset", method: "POST", first: fails(&net.OpError{Op: "read", Err: socketerr.ConnReset})},
 		{name: "POST, too early", method: "POST", first: status(425), retry: true},
 		{name: "POST, too many", method: "POST", first: status(429), retry: true},
 		{name: "POST, throttling code", method: "POST", first: jsonError(400, "ThrottlingException"), retry: true},
@@ -190,7 +190,7 @@ func TestCancelDuringWait(t *testing.T) {
 			require.ErrorIs(t, err, context.Canceled)
 			var e *Error
 			require.ErrorAs(t, err, &e)
-			require.True(t, e.Status == 503 || errors.Is(err, syscall.ECONNRESET), "the last failure is reachable")
+			require.True(t, e.Status == 503 || errors.Is(err, socketerr.ConnReset), "the last failure is reachable")
 			require.Equal(t, 500, s.tokens(), "the tokens are back")
 			base.requireClosed(t, 0)
 		})
@@ -246,7 +246,7 @@ func TestWaitBeyondDeadlineFailsFast(t *testing.T) {
 		s.Backoff = Constant{Wait: 2 * time.Second}
 		_, err = get(ctx, &Transport{Base: script(fails(errReset)), Strategy: s})
 		require.ErrorIs(t, err, ErrWaitOverDeadline)
-		require.ErrorIs(t, err, syscall.ECONNRESET)
+		require.ErrorIs(t, err, socketerr.ConnReset)
 		var e *Error
 		require.ErrorAs(t, err, &e)
 		require.True(t, e.Timeout())
@@ -546,7 +546,7 @@ func TestValidate(t *testing.T) {
 		transport *Transport
 		want      string
 	}{
-		{&Transport{MaxKeys: -1}, "retrip: Transport.MaxKeys is -1: use 0 for 1024, or more"},
+		{&Transport{MaxKeys: -1}, "retrip: Transport.MaxKeys is -1: use 0 for 32768, or more"},
 		{&Transport{AttemptTimeout: -1}, "retrip: Transport.AttemptTimeout is -1ns: use 0 for none, or more"},
 		{&Transport{ReplayBuffer: -1}, "retrip: Transport.ReplayBuffer is -1: use 0 for 1048576, or more"},
 		{&Transport{Base: (*http.Transport)(nil)}, "retrip: Transport.Base is a nil *http.Transport: leave the field nil, or set the transport to wrap"},
@@ -555,6 +555,7 @@ func TestValidate(t *testing.T) {
 		{&Transport{Strategy: Standard(), PerKey: func(string) *Strategy { return nil }}, "retrip: Transport.Strategy and PerKey are both set: leave one nil"},
 		{&Transport{Strategy: &Strategy{}}, "retrip: Transport.Strategy.MaxAttempts is 0: use 1 for no retries, or more\nStrategy.Backoff is nil: set it, or take a strategy from Standard() or another mode"},
 		{spoiled(func(s *Strategy) { s.MaxRetryAfter = -1 }), "retrip: Transport.Strategy.MaxRetryAfter is -1ns: use 0 or more"},
+		{spoiled(func(s *Strategy) { s.MinSkew = -1 }), "retrip: Transport.Strategy.MinSkew is -1ns: use 0 for more than 4 minutes, or more"},
 		{spoiled(func(s *Strategy) { s.MaxLimiterWait = -1 }), "retrip: Transport.Strategy.MaxLimiterWait is -1ns: use 0 for no limit, or more"},
 		{spoiled(func(s *Strategy) { s.Cost = -1 }), "retrip: Transport.Strategy.Cost is -1: use 0 for free retries, or more"},
 		{spoiled(func(s *Strategy) { s.ThrottleCost = -1 }), "retrip: Transport.Strategy.ThrottleCost is -1: use 0 for free retries, or more"},
@@ -564,7 +565,7 @@ func TestValidate(t *testing.T) {
 		{spoiled(func(s *Strategy) { s.ThrottleBackoff = Constant{Wait: -1} }), "retrip: Transport.Strategy.ThrottleBackoff waits -1ns, which is negative: use 0 or more"},
 		{spoiled(func(s *Strategy) { s.Classifiers[0] = nil }), "retrip: Transport.Strategy.Classifiers[0] is nil: set it, or take a strategy from Standard() or another mode"},
 		{spoiled(func(s *Strategy) { s.Classifiers[0] = On(77, StatusIs(400)) }), "retrip: Transport.Strategy.Classifiers[0] has the class retrip.Class(77), which does not exist: use one of Success to Permanent"},
-		{spoiled(func(s *Strategy) { s.Hints[0] = HintHeader{} }), "retrip: Transport.Strategy.Hints[0] has no header name"},
+		{spoiled(func(s *Strategy) { s.Hints[0] = HintHeader{} }), "retrip: Transport.Strategy.Hints[0] has no header name: name the header to read"},
 	}
 	for _, tt := range tests {
 		require.EqualError(t, tt.transport.Validate(), tt.want)
@@ -680,7 +681,7 @@ func TestEventsAndTrace(t *testing.T) {
 			{3, 0, 485, Transient, "", "backoff", 400 * time.Millisecond, 4 * time.Second, 0, false},
 			{4, 404, 485, Permanent, "", "", 0, 4400 * time.Millisecond, NotRetryable, true},
 		}, lines)
-		require.ErrorIs(t, seen[2].Err, syscall.ECONNRESET)
+		require.ErrorIs(t, seen[2].Err, socketerr.ConnReset)
 	})
 }
 

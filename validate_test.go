@@ -2,6 +2,7 @@ package retrip
 
 import (
 	"errors"
+	"math"
 	"net/http"
 	"runtime"
 	"testing"
@@ -26,6 +27,98 @@ func (panicsClassifier) Validate() error                { panic("boom") }
 func (panicsQuota) Validate() error                     { panic("boom") }
 func (panicsOfSuccess) Classify(Attempt) Class          { return Unknown }
 func (panicsOfSuccess) FailuresOnly() bool              { panic("boom") }
+
+// Each setting outside its range is an error that names it; the ends of a range
+// are not.
+func TestSettingsOutOfRange(t *testing.T) {
+	backoff := func(b Backoff) func(*Strategy) { return func(s *Strategy) { s.Backoff = b } }
+	hint := func(h HintReader) func(*Strategy) { return func(s *Strategy) { s.Hints = []HintReader{h} } }
+	for _, row := range []struct {
+		set  func(*Strategy)
+		want string
+	}{
+		{func(s *Strategy) { s.MaxAttempts, s.Cost, s.ThrottleCost, s.TimeoutCost = 1, 0, 0, 0 }, ""},
+		{func(s *Strategy) { s.MaxRetryAfter, s.MaxLimiterWait = 0, 0 }, ""},
+		{func(s *Strategy) { s.Classifiers, s.Hints, s.ThrottleBackoff, s.Quota = nil, nil, nil, nil }, ""},
+		{func(s *Strategy) { s.Quota = new(Bucket) }, ""},
+		{func(s *Strategy) { s.TimeoutCost = -1 }, "TimeoutCost is -1: use 0 for the same as Cost, or more"},
+		{func(s *Strategy) { s.Backoff = nil }, "Backoff is nil"},
+		{backoff(Constant{}), ""},
+		{backoff(Constant{Wait: 1, Period: 1}), ""},
+		{backoff(Constant{Period: -1}), "Backoff has a period of -1ns"},
+		{backoff(Constant{Period: 1}), "Backoff waits 0s within a period of 1ns"},
+		{backoff(Constant{Wait: 2, Period: 1}), "Backoff waits 2ns within a period of 1ns"},
+		{backoff(Exponential{}), ""},
+		{backoff(Exponential{Base: -1}), "Backoff waits -1ns, which is negative"},
+		{backoff(FullJitter{Base: 1, Cap: -1}), "Backoff has a cap of -1ns, which is negative"},
+		{backoff(FullJitter{Base: 1, Cap: 1}), ""},
+		{backoff(EqualJitter{Base: 2, Cap: 1}), "Backoff starts at 2ns, above its cap of 1ns"},
+		{backoff(DecorrelatedJitter{Base: -1}), "Backoff waits -1ns, which is negative"},
+		{backoff(CapAfterJitter{Base: 2, Cap: 1}), "Backoff starts at 2ns, above its cap of 1ns"},
+		{func(s *Strategy) { s.Classifiers = []Classifier{On(Unknown, StatusIs(500))} }, ""},
+		{func(s *Strategy) { s.Classifiers = []Classifier{On(NeedsBody, StatusIs(500))} }, "Classifiers[0] has the class needs body"},
+		{hint(HintHeader{Name: "A", MaxExcess: -1}), "Hints[0] has a MaxExcess of -1ns, which is negative"},
+		{hint(HintHeader{Name: "A", Format: EpochSeconds + 1}), "Hints[0] has the format retrip.HintFormat(5), which does not exist"},
+	} {
+		s := Standard()
+		row.set(s)
+		err := (&Transport{Strategy: s}).Validate()
+		if row.want == "" {
+			require.NoError(t, err)
+		} else {
+			require.ErrorContains(t, err, "retrip: Transport.Strategy."+row.want)
+		}
+	}
+}
+
+// A list of no values holds for nothing, and is no error.
+func TestConditionsOfNoValues(t *testing.T) {
+	a := Attempt{Response: &http.Response{StatusCode: 503, Header: http.Header{"A": {""}}}, Code: "", Body: []byte(`{"a":""}`)}
+	for _, c := range []Condition{StatusIs(), HeaderIs("A"), CodeIs(), FieldIs("a"), FieldContains("a")} {
+		require.Equal(t, Unknown, On(Transient, c).Classify(a), c)
+		s := Standard()
+		s.Classifiers = append(s.Classifiers, On(Transient, c))
+		require.NoError(t, (&Transport{Strategy: s}).Validate())
+	}
+}
+
+// Key is asked only where something is kept per key: a strategy, or the skew that
+// Prepare is given. A request that brings its own strategy needs none.
+func TestKeyIsAskedWhereStateIsKeptPerKey(t *testing.T) {
+	prepare := func(*http.Request, PrepareInfo) error { return nil }
+	for _, row := range []struct {
+		transport     *Transport
+		plain, itsOwn int // how often it is asked for a request of either kind
+	}{
+		{&Transport{}, 1, 0},
+		{&Transport{Strategy: noWait()}, 0, 0},
+		{&Transport{Prepare: prepare}, 1, 1},
+		{&Transport{Strategy: noWait(), Prepare: prepare}, 1, 1},
+	} {
+		asked := 0
+		row.transport.Base, row.transport.Key = script(status(200)), func(*http.Request) string { asked++; return "key" }
+		_, err := get(t.Context(), row.transport)
+		require.NoError(t, err)
+		require.Equal(t, row.plain, asked)
+		_, err = get(WithStrategy(t.Context(), noWait()), row.transport)
+		require.NoError(t, err)
+		require.Equal(t, row.plain+row.itsOwn, asked)
+	}
+}
+
+// A random number outside 0 to 1 counts as the nearer end.
+func TestRandOutOfRange(t *testing.T) {
+	for _, b := range []Backoff{FullJitter{Base: 8}, EqualJitter{Base: 8}, DecorrelatedJitter{Base: 8}, CapAfterJitter{Base: 8}} {
+		for end, outside := range map[float64][]float64{0: {-1, math.Inf(-1), math.NaN()}, 1: {2, math.Inf(1)}} {
+			want, _ := b.Delay(Retry{Rand: end})
+			for _, r := range outside {
+				got, ok := b.Delay(Retry{Rand: r})
+				require.True(t, ok)
+				require.Equal(t, want, got, "%T, Rand %v", b, r)
+			}
+		}
+	}
+}
 
 // A part that panics when it is looked at is a clear error, the same each time,
 // however its strategy reaches the Transport.
@@ -91,7 +184,7 @@ func TestSettingsNotReadToTheirEnd(t *testing.T) {
 	}()
 	<-done
 	_, err := get(t.Context(), transport)
-	require.ErrorContains(t, err, "not read to their end")
+	require.ErrorContains(t, err, "could not be checked")
 }
 
 // A Base that Validate finds fault with is not used by other methods either.

@@ -24,9 +24,10 @@ type Config struct {
 	// error.
 	MaxAttempts int
 
-	// Use2026 takes the parameters that AWS SDKs use since November 2026 for
-	// the modes standard and adaptive: Standard2026 and Adaptive2026. Legacy has no newer ones and stays as it is. No
-	// variable or file says this, since in them "standard" has meant both.
+	// Use2026 takes the parameters that AWS SDKs use since November 2026 for the
+	// modes standard and adaptive: Standard2026 and Adaptive2026. Legacy has no
+	// newer ones and stays as it is. No variable or file says this, since in them
+	// "standard" has meant both.
 	Use2026 bool
 
 	// Profile names the profile. Empty leaves it to AWS_PROFILE and
@@ -128,7 +129,7 @@ func (s setting) asMode() (retrip.Mode, error) {
 	if m, ok := modes[s.text]; ok && s.flaw == "" {
 		return m, nil
 	}
-	return 0, s.wrong("is no retry mode", "standard, legacy or adaptive, in lower case")
+	return 0, s.wrong("is not a retry mode", "standard, legacy or adaptive, in lower case")
 }
 
 // attemptsForm is the decimal notation of both SDKs; the underscores are theirs.
@@ -145,13 +146,13 @@ func (s setting) asAttempts() (int, error) {
 			return n, nil
 		}
 	}
-	return 0, s.wrong("is no number of attempts", "a whole number, 1 or more")
+	return 0, s.wrong("is not a number of attempts", "a whole number, 1 or more")
 }
 
 // wrong shows only the beginning of a value, which may be a whole file.
 func (s setting) wrong(what, allowed string) error {
 	if s.flaw != "" {
-		return fmt.Errorf("%s %s; allowed is one value: %s", s.where, s.flaw, allowed)
+		return fmt.Errorf("%s %s: give it one value, %s", s.where, s.flaw, allowed)
 	}
-	return fmt.Errorf("%s: %.60q %s; allowed is %s", s.where, s.text, what, allowed)
+	return fmt.Errorf("%s: %.60q %s: use %s", s.where, s.text, what, allowed)
 }

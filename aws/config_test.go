@@ -85,7 +85,7 @@ func TestUse2026(t *testing.T) {
 	// Only code can ask for it.
 	m := machine{env: map[string]string{"AWS_RETRY_MODE": "standard2026", "AWS_NEW_RETRIES_2026": "true"}}
 	_, err := m.on(t, t.TempDir(), aws.Config{}).Load()
-	require.ErrorContains(t, err, `AWS_RETRY_MODE: "standard2026" is no retry mode`)
+	require.ErrorContains(t, err, `AWS_RETRY_MODE: "standard2026" is not a retry mode`)
 	m.env["AWS_RETRY_MODE"] = ""
 	s, err := m.on(t, t.TempDir(), aws.Config{}).Load()
 	require.NoError(t, err)

@@ -150,8 +150,8 @@ func kindOf(err error) string {
 		{"given twice", "unreadable_file"},
 		{"retry_mode goes on", "invalid_mode"},
 		{"max_attempts goes on", "invalid_max_attempts"},
-		{"is no retry mode", "invalid_mode"},
-		{"is no number of attempts", "invalid_max_attempts"},
+		{"is not a retry mode", "invalid_mode"},
+		{"is not a number of attempts", "invalid_max_attempts"},
 		{"there is no profile", "profile_not_found"},
 	} {
 		if strings.Contains(err.Error(), class[0]) {

@@ -4,6 +4,8 @@
 //
 //	t := &retrip.Transport{PerKey: func(string) *retrip.Strategy { return aws.Standard2026() }}
 //
+// # Modes and presets
+//
 // The modes (Standard2026, Adaptive2026 and theirs for DynamoDB) are general: a
 // request that is not idempotent is repeated only if it provably was not
 // processed. The presets (AdaptiveV1, Botocore, JavaV1, JavaScriptV2) repeat every
@@ -14,9 +16,11 @@
 // # The environment and the config files
 //
 // Config.Load makes a strategy of what a machine is configured with for the AWS
-// SDKs: the environment and the shared config files.
+// SDKs: the environment and the shared config files. Each host gets a clone of it,
+// which has a quota of its own:
 //
-//	strategy, err := aws.Config{}.Load()
+//	configured, err := aws.Config{}.Load()
+//	t := &retrip.Transport{PerKey: func(string) *retrip.Strategy { return configured.Clone() }}
 //
 // Two settings are read, each from the first of these places that has it:
 //

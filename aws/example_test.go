@@ -1,15 +1,17 @@
 package aws_test
 
 import (
+	"context"
 	"fmt"
 	"net/http"
 	"strings"
+	"time"
 
 	"github.com/retrip-go/retrip"
 	"github.com/retrip-go/retrip/aws"
 )
 
-// One strategy for everything, as the machine is configured.
+// The retry settings of the machine, for a program that calls one host of AWS.
 func ExampleConfig() {
 	// A program has aws.Config{} here. This one makes up its environment,
 	// so that it prints the same on every machine.
@@ -21,12 +23,12 @@ func ExampleConfig() {
 		fmt.Println(err)
 		return
 	}
-	client := &http.Client{Transport: &retrip.Transport{Strategy: strategy}}
-	_ = client
-
+	transport := &retrip.Transport{Strategy: strategy} // for several hosts, see the next example
+	fmt.Println(transport.Validate())
 	fmt.Println("attempts:", strategy.MaxAttempts)
 	fmt.Println("limits the send rate:", strategy.Limiter != nil)
 	// Output:
+	// <nil>
 	// attempts: 5
 	// limits the send rate: true
 }
@@ -56,11 +58,9 @@ func ExampleConfig_Load_perKey() {
 	s3, sqs := t.PerKey("s3.amazonaws.com"), t.PerKey("sqs.amazonaws.com")
 	fmt.Println("attempts:", s3.MaxAttempts, sqs.MaxAttempts)
 	fmt.Println("one quota for both:", s3.Quota == sqs.Quota)
-	fmt.Println("attempts elsewhere:", t.PerKey("example.com").MaxAttempts)
 	// Output:
 	// attempts: 4 4
 	// one quota for both: false
-	// attempts elsewhere: 3
 }
 
 // A wrong value is an error that says where it stands and what to write.
@@ -70,7 +70,7 @@ func ExampleConfig_Load_error() {
 	_, err := c.Load()
 	fmt.Println(err)
 	// Output:
-	// aws: AWS_MAX_ATTEMPTS: "-1" is no number of attempts; allowed is a whole number, 1 or more
+	// aws: AWS_MAX_ATTEMPTS: "-1" is not a number of attempts: use a whole number, 1 or more
 }
 
 // AWS's hosts as its SDKs treat them, each with a quota of its own.
@@ -117,4 +117,49 @@ func ExampleLongPoll() {
 	req.Header.Set("X-Amz-Target", "AmazonSQS.ReceiveMessage")
 	fmt.Println(s.LongPoll(req))
 	// Output: true
+}
+
+// DynamoDB has shorter waits than the rest of AWS, and one attempt more.
+func ExampleStandard2026DynamoDB() {
+	general, dynamoDB := aws.Standard2026(), aws.Standard2026DynamoDB()
+	fmt.Println(general.MaxAttempts, general.Backoff)
+	fmt.Println(dynamoDB.MaxAttempts, dynamoDB.Backoff)
+	// Output:
+	// 3 {50ms 20s}
+	// 4 {25ms 20s}
+}
+
+// First attempts slow down, too, where a host throttles.
+func ExampleAdaptive2026() {
+	transport := &retrip.Transport{PerKey: func(host string) *retrip.Strategy {
+		if !strings.HasSuffix(host, ".amazonaws.com") {
+			return retrip.Standard()
+		}
+		s := aws.Adaptive2026()
+		s.MaxLimiterWait = 10 * time.Second // rather fail than wait longer for a turn
+		return s
+	}}
+	fmt.Println(transport.PerKey("sqs.eu-central-1.amazonaws.com").Limiter != nil)
+	// Output: true
+}
+
+// DynamoDB throttles by table, so each table has a limiter and a quota of its own.
+// The program names the table in the context.
+func ExampleAdaptive2026DynamoDB() {
+	type tableKey struct{}
+	transport := &retrip.Transport{
+		Key: func(req *http.Request) string {
+			table, _ := req.Context().Value(tableKey{}).(string)
+			return retrip.HostKey(req) + " " + table
+		},
+		PerKey: func(string) *retrip.Strategy { return aws.Adaptive2026DynamoDB() },
+	}
+	ctx := context.WithValue(context.Background(), tableKey{}, "orders")
+	req, err := http.NewRequestWithContext(ctx, "POST", "https://dynamodb.eu-central-1.amazonaws.com/", nil)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Println(transport.Key(req))
+	// Output: dynamodb.eu-central-1.amazonaws.com orders
 }

@@ -105,36 +105,36 @@ func TestCredentialsFile(t *testing.T) {
 
 // The whole texts: they must name the place, the value, what is allowed.
 func TestErrors(t *testing.T) {
-	const modes = "; allowed is standard, legacy or adaptive, in lower case"
-	const attempts = "; allowed is a whole number, 1 or more"
+	const modes = ": use standard, legacy or adaptive, in lower case"
+	const attempts = ": use a whole number, 1 or more"
 	for _, row := range []struct {
 		name, config string
 		env          map[string]string
 		code         aws.Config
 		want         string // CONFIG and CREDENTIALS stand for the paths, MISSING for why there is none
 	}{
-		{"mode in code", "", nil, aws.Config{Mode: "Standard"}, `Config.Mode: "Standard" is no retry mode` + modes},
-		{"attempts in code", "", nil, aws.Config{MaxAttempts: -1}, `Config.MaxAttempts: "-1" is no number of attempts` + attempts},
-		{"mode in environment", "", map[string]string{"AWS_RETRY_MODE": " standard"}, aws.Config{}, `AWS_RETRY_MODE: " standard" is no retry mode` + modes},
-		{"attempts in environment", "", map[string]string{"AWS_MAX_ATTEMPTS": "0"}, aws.Config{}, `AWS_MAX_ATTEMPTS: "0" is no number of attempts` + attempts},
-		{"mode in file", "[default]\n\nretry_mode = Legacy\n", nil, aws.Config{}, `CONFIG:3: retry_mode: "Legacy" is no retry mode` + modes},
-		{"attempts in file", "[default]\r\n# c\r\nMAX_ATTEMPTS = 0x5\r\n", nil, aws.Config{}, `CONFIG:3: max_attempts: "0x5" is no number of attempts` + attempts},
-		{"empty value", "[default]\nretry_mode = # c\n", nil, aws.Config{}, `CONFIG:2: retry_mode: "" is no retry mode` + modes},
-		{"half a pair of quotes", "[default]\nretry_mode = \"\n", nil, aws.Config{}, `CONFIG:2: retry_mode: "\"" is no retry mode` + modes},
-		{"long value", "[default]\nmax_attempts = " + strings.Repeat("9", 1<<20), nil, aws.Config{}, `CONFIG:2: max_attempts: "` + strings.Repeat("9", 60) + `" is no number of attempts` + attempts},
-		{"both", "[default]\nretry_mode = x\n", map[string]string{"AWS_MAX_ATTEMPTS": "x"}, aws.Config{}, `CONFIG:2: retry_mode: "x" is no retry mode` + modes + "\n" + `AWS_MAX_ATTEMPTS: "x" is no number of attempts` + attempts},
+		{"mode in code", "", nil, aws.Config{Mode: "Standard"}, `Config.Mode: "Standard" is not a retry mode` + modes},
+		{"attempts in code", "", nil, aws.Config{MaxAttempts: -1}, `Config.MaxAttempts: "-1" is not a number of attempts` + attempts},
+		{"mode in environment", "", map[string]string{"AWS_RETRY_MODE": " standard"}, aws.Config{}, `AWS_RETRY_MODE: " standard" is not a retry mode` + modes},
+		{"attempts in environment", "", map[string]string{"AWS_MAX_ATTEMPTS": "0"}, aws.Config{}, `AWS_MAX_ATTEMPTS: "0" is not a number of attempts` + attempts},
+		{"mode in file", "[default]\n\nretry_mode = Legacy\n", nil, aws.Config{}, `CONFIG:3: retry_mode: "Legacy" is not a retry mode` + modes},
+		{"attempts in file", "[default]\r\n# c\r\nMAX_ATTEMPTS = 0x5\r\n", nil, aws.Config{}, `CONFIG:3: max_attempts: "0x5" is not a number of attempts` + attempts},
+		{"empty value", "[default]\nretry_mode = # c\n", nil, aws.Config{}, `CONFIG:2: retry_mode: "" is not a retry mode` + modes},
+		{"half a pair of quotes", "[default]\nretry_mode = \"\n", nil, aws.Config{}, `CONFIG:2: retry_mode: "\"" is not a retry mode` + modes},
+		{"long value", "[default]\nmax_attempts = " + strings.Repeat("9", 1<<20), nil, aws.Config{}, `CONFIG:2: max_attempts: "` + strings.Repeat("9", 60) + `" is not a number of attempts` + attempts},
+		{"both", "[default]\nretry_mode = x\n", map[string]string{"AWS_MAX_ATTEMPTS": "x"}, aws.Config{}, `CONFIG:2: retry_mode: "x" is not a retry mode` + modes + "\n" + `AWS_MAX_ATTEMPTS: "x" is not a number of attempts` + attempts},
 
-		{"given twice", "[default]\nretry_mode = standard\nregion = x\nRetry_Mode = adaptive\n", nil, aws.Config{}, "CONFIG:2: retry_mode is given twice in this profile, again in line 4; allowed is one value: standard, legacy or adaptive, in lower case"},
-		{"goes on", "[default]\nmax_attempts = 4\n\n  retry_mode = adaptive\n", nil, aws.Config{}, "CONFIG:2: max_attempts goes on in line 4, which is indented deeper; allowed is one value: a whole number, 1 or more"},
-		{"no setting", "[default]\nretry_mode adaptive\n", nil, aws.Config{}, "CONFIG:2: this is no setting (name = value), [section] or comment (#)"},
-		{"no setting, in another profile", "[default]\n[profile x]\ntext\n", nil, aws.Config{}, "CONFIG:3: this is no setting (name = value), [section] or comment (#)"},
-		{"no name", "[default]\n= adaptive\n", nil, aws.Config{}, "CONFIG:2: this is no setting (name = value), [section] or comment (#)"},
-		{"open section", "[default]\nretry_mode = adaptive\n[profile x\n", nil, aws.Config{}, "CONFIG:3: this section header has no ]"},
-		{"before the sections", "# c\nretry_mode = adaptive\n", nil, aws.Config{}, "CONFIG:2: this stands before the first [section], so in no profile"},
-		{"BOM", "\ufeff[default]\nretry_mode = adaptive\n", nil, aws.Config{}, "CONFIG:1: the file starts with a byte order mark, which hides the first section from AWS SDKs: save it without"},
-		{"Latin-1", "[default]\n# caf\xe9\n", nil, aws.Config{}, "CONFIG:2: not UTF-8 text"},
-		{"UTF-16", "\xff\xfe[\x00d\x00", nil, aws.Config{}, "CONFIG:1: not UTF-8 text"},
-		{"NUL", "[default]\n\x00\n", nil, aws.Config{}, "CONFIG:2: this is no setting (name = value), [section] or comment (#)"},
+		{"given twice", "[default]\nretry_mode = standard\nregion = x\nRetry_Mode = adaptive\n", nil, aws.Config{}, "CONFIG:2: retry_mode is given twice in this profile, again in line 4: give it one value, standard, legacy or adaptive, in lower case"},
+		{"goes on", "[default]\nmax_attempts = 4\n\n  retry_mode = adaptive\n", nil, aws.Config{}, "CONFIG:2: max_attempts continues in line 4, which is indented: give it one value, a whole number, 1 or more"},
+		{"no setting", "[default]\nretry_mode adaptive\n", nil, aws.Config{}, "CONFIG:2: this is not a setting (name = value), a [section] or a comment (#)"},
+		{"no setting, in another profile", "[default]\n[profile x]\ntext\n", nil, aws.Config{}, "CONFIG:3: this is not a setting (name = value), a [section] or a comment (#)"},
+		{"no name", "[default]\n= adaptive\n", nil, aws.Config{}, "CONFIG:2: this is not a setting (name = value), a [section] or a comment (#)"},
+		{"open section", "[default]\nretry_mode = adaptive\n[profile x\n", nil, aws.Config{}, "CONFIG:3: this section header has no ]: add it"},
+		{"before the sections", "# c\nretry_mode = adaptive\n", nil, aws.Config{}, "CONFIG:2: this setting stands before the first [section], so it is in no profile: move it below one"},
+		{"BOM", "\ufeff[default]\nretry_mode = adaptive\n", nil, aws.Config{}, "CONFIG:1: the file starts with a byte order mark, which hides the first section from AWS SDKs: save the file without it"},
+		{"Latin-1", "[default]\n# caf\xe9\n", nil, aws.Config{}, "CONFIG:2: this is not UTF-8 text: save the file as UTF-8"},
+		{"UTF-16", "\xff\xfe[\x00d\x00", nil, aws.Config{}, "CONFIG:1: this is not UTF-8 text: save the file as UTF-8"},
+		{"NUL", "[default]\n\x00\n", nil, aws.Config{}, "CONFIG:2: this is not a setting (name = value), a [section] or a comment (#)"},
 
 		{"no profile of the code", "[dev]\n", nil, aws.Config{Profile: "dev"}, `Config.Profile: there is no profile "dev": neither [profile …] in CONFIG nor […] in CREDENTIALS (MISSING) has that name`},
 		{"no profile of AWS_PROFILE", "[profile DEV]\n", map[string]string{"AWS_PROFILE": "dev"}, aws.Config{}, `AWS_PROFILE: there is no profile "dev": neither [profile …] in CONFIG nor […] in CREDENTIALS (MISSING) has that name`},

@@ -12,15 +12,14 @@ import (
 // comments after a value only behind a blank, quoted profile names, an error
 // that names the line, lines that must not be ignored. A library would have to
 // be configured into that or corrected afterwards, and would be a dependency
-// of everyone who uses this module; what is needed here is two settings of one
-// section.
+// of all users of this module. Only two settings of one section are needed here.
 
 // parse reads the settings about retries of all profiles of a file. profileOf
 // tells which profile a section header is about.
 func parse(path, data string, profileOf func(header string) (string, bool)) (map[string]*profile, error) {
 	r := reader{path: path, profileOf: profileOf, profiles: map[string]*profile{}}
 	if strings.HasPrefix(data, "\ufeff") {
-		return nil, r.bad("the file starts with a byte order mark, which hides the first section from AWS SDKs: save it without")
+		return nil, r.bad("the file starts with a byte order mark, which hides the first section from AWS SDKs: save the file without it")
 	}
 	data = strings.NewReplacer("\r\n", "\n", "\r", "\n").Replace(data)
 	for line := range strings.SplitSeq(data, "\n") {
@@ -47,7 +46,7 @@ type reader struct {
 
 func (r *reader) read(line string) error {
 	if !utf8.ValidString(line) {
-		return r.bad("not UTF-8 text")
+		return r.bad("this is not UTF-8 text: save the file as UTF-8")
 	}
 	text := strings.TrimSpace(line)
 	if text == "" || text[0] == '#' || text[0] == ';' {
@@ -58,7 +57,7 @@ func (r *reader) read(line string) error {
 		return nil
 	}
 	if !r.inSection {
-		return r.bad("this stands before the first [section], so in no profile")
+		return r.bad("this setting stands before the first [section], so it is in no profile: move it below one")
 	}
 	// Python's configparser counts like this; aws-sdk-go-v2 takes any
 	// indentation for one. They differ in settings all indented alike.
@@ -70,10 +69,10 @@ func (r *reader) read(line string) error {
 	// The line is not shown: in a credentials file it may be a secret.
 	sep := strings.IndexAny(text, "=:")
 	if sep < 0 && text[0] == '[' {
-		return r.bad("this section header has no ]")
+		return r.bad("this section header has no ]: add it")
 	}
 	if sep < 1 {
-		return r.bad("this is no setting (name = value), [section] or comment (#)")
+		return r.bad("this is not a setting (name = value), a [section] or a comment (#)")
 	}
 	r.key, r.indent = strings.ToLower(strings.TrimSpace(text[:sep])), indent
 	r.set(value(text[sep+1:]))
@@ -132,7 +131,7 @@ func (r *reader) set(text string) {
 // value, which an error would show.
 func (r *reader) continueSetting() {
 	if s, ok := r.ours(); ok {
-		s.flaw = fmt.Sprintf("goes on in line %d, which is indented deeper", r.line+1)
+		s.flaw = fmt.Sprintf("continues in line %d, which is indented", r.line+1)
 	}
 }
 

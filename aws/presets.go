@@ -58,6 +58,7 @@ func AdaptiveV1() *retrip.Strategy {
 		onStatus(throttled, 429), onStatus(transient, 500, 502, 503, 504), retrip.AnyError(),
 	}
 	s.Hints = []retrip.HintReader{retrip.HintHeader{Name: "Retry-After", Format: retrip.Seconds}}
+	s.MinSkew = 4 * time.Minute // ClockSkew.java, isClockSkewed: or more, where aws-sdk-go-v2 wants more than 4
 	s.Limiter = retrip.NewRequestLimiter()
 	return s
 }
@@ -65,8 +66,8 @@ func AdaptiveV1() *retrip.Strategy {
 // Botocore returns a new strategy like botocore's and the AWS CLI's legacy mode
 // (botocore, data/_retry.json and retryhandler.py): 5 attempts, Rand·2^n
 // seconds without a cap, no quota, and the additions for a service, named as
-// in botocore ("dynamodb", "ec2", "s3", …). For another name, or none, it is
-// the general table.
+// in botocore ("dynamodb", with 10 attempts and 50 ms·2^n; "ec2", "s3", …). For
+// another name, or none, it is the general table.
 func Botocore(service string) *retrip.Strategy {
 	s := &retrip.Strategy{
 		MaxAttempts:        5,
@@ -115,8 +116,8 @@ func Botocore(service string) *retrip.Strategy {
 // JavaV1 returns a new strategy like the AWS SDK for Java 1.x's default
 // (PredefinedRetryPolicies, PredefinedBackoffStrategies, AmazonHttpClient): 4
 // attempts, full jitter from 100 ms, equal jitter from 500 ms and free of
-// charge after throttling. It retries what the page names: I/O errors, 500 and
-// 503, throttling, clock skew, and no request whose content can't be repeated.
+// charge after throttling. It retries I/O errors, 500 and 503, throttling, and
+// clock skew, and no request whose content can't be repeated.
 // JavaV1Base makes the base that its client had.
 func JavaV1() *retrip.Strategy {
 	s := retrip.Legacy() // which took these numbers over

@@ -8,7 +8,6 @@ import (
 	"net"
 	"net/http"
 	"strings"
-	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -17,6 +16,7 @@ import (
 
 	"github.com/retrip-go/retrip"
 	"github.com/retrip-go/retrip/aws"
+	"github.com/retrip-go/retrip/internal/socketerr"
 )
 
 // botocore's table, service by service: what its additions change.
@@ -181,7 +181,7 @@ func TestJavaV1(t *testing.T) {
 	}
 	require.Equal(t, retrip.Throttled, classOf(t, aws.JavaV1(), jsonError(503, "SlowDown")), "which decides its backoff")
 	require.Equal(t, retrip.Transient, classOf(t, aws.JavaV1(), jsonError(403, "SignatureDoesNotMatch")))
-	require.Equal(t, retrip.Transient, classOf(t, aws.JavaV1(), fails(syscall.ECONNRESET)))
+	require.Equal(t, retrip.Transient, classOf(t, aws.JavaV1(), fails(socketerr.ConnReset)))
 	require.Equal(t, 11, aws.JavaV1DynamoDB().MaxAttempts)
 
 	// A request whose content can't be repeated is not.

@@ -12,7 +12,6 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
-	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -21,6 +20,7 @@ import (
 
 	"github.com/retrip-go/retrip"
 	"github.com/retrip-go/retrip/aws"
+	"github.com/retrip-go/retrip/internal/socketerr"
 	"github.com/retrip-go/retrip/services"
 )
 
@@ -128,7 +128,7 @@ type quotaAttempt struct {
 func (a quotaAttempt) play() step {
 	switch a.IO {
 	case "reset":
-		return fails(&net.OpError{Op: "read", Err: syscall.ECONNRESET})
+		return fails(&net.OpError{Op: "read", Err: socketerr.ConnReset})
 	case "timeout":
 		return fails(&net.OpError{Op: "read", Err: os.ErrDeadlineExceeded})
 	}
@@ -368,23 +368,38 @@ func TestVectorsBackoff(t *testing.T) {
 				low[i] = all
 			}
 		}
-		for dice, want := range map[float64][]float64{0: low, 1: alg.MaxMS} {
+		backoff := backoffOf(alg.ID)
+		require.NotNil(t, backoff, alg.ID)
+		for _, dice := range []float64{0, 0.25, 0.5, 0.9, 1} {
+			if dice != 0 && dice != 1 && !even(backoff) {
+				continue
+			}
 			synctest.Test(t, func(t *testing.T) {
 				s := retrip.Standard()
-				s.Quota, s.ThrottleBackoff, s.MaxAttempts = nil, nil, len(want)+1
-				s.Backoff = backoffOf(alg.ID)
-				require.NotNil(t, s.Backoff, alg.ID)
+				s.Quota, s.ThrottleBackoff, s.MaxAttempts = nil, nil, len(low)+1
+				s.Backoff = backoff
 				s.Rand = func() float64 { return dice }
 				base := script(status(503))
 				_, err := get(t.Context(), &retrip.Transport{Base: base, Strategy: s})
 				require.NoError(t, err)
-				require.Len(t, base.waits(), len(want))
+				require.Len(t, base.waits(), len(low))
 				for i, wait := range base.waits() {
-					require.InDelta(t, want[i], float64(wait)/1e6, tolerance, "%s, dice %v, retry %d", alg.ID, dice, i)
+					want := low[i] + dice*(alg.MaxMS[i]-low[i])
+					require.InDelta(t, want, float64(wait)/1e6, tolerance, "%s, dice %v, retry %d", alg.ID, dice, i)
 				}
 			})
 		}
 	}
+}
+
+// even reports whether all waits of a backoff between the smallest and the largest
+// are equally likely: it draws after the cap, and from no wait before.
+func even(b retrip.Backoff) bool {
+	switch b.(type) {
+	case retrip.CapAfterJitter, retrip.DecorrelatedJitter:
+		return false
+	}
+	return true
 }
 
 // ---- Server-directed waits
@@ -633,9 +648,9 @@ func TestVectorsErrorCodes(t *testing.T) {
 	}
 
 	errs := map[string]error{
-		"connection reset by peer (read or write)": syscall.ECONNRESET,
-		"connection refused":                       &net.OpError{Op: "dial", Err: syscall.ECONNREFUSED},
-		"broken pipe":                              syscall.EPIPE,
+		"connection reset by peer (read or write)": socketerr.ConnReset,
+		"connection refused":                       &net.OpError{Op: "dial", Err: socketerr.ConnRefused},
+		"broken pipe":                              socketerr.BrokenPipe,
 		"use of closed network connection":         net.ErrClosed,
 		"DNS temporary (SERVFAIL, timeout)":        &net.DNSError{IsTemporary: true},
 		"connect timeout":                          &net.OpError{Op: "dial", Err: os.ErrDeadlineExceeded},

@@ -109,7 +109,7 @@ func TestPeersOverLoopback(t *testing.T) {
 func TestAzcoreWaitsWhenToldNotTo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		start := time.Now()
-		rt := azcorePipeline(newFlaky(), -1)
+		rt := azcorePipeline(newFlaky("none"), -1)
 		mustAnswer(t, rt, newShot(t, "none", 0).Request, 200)
 		require.Equal(t, time.Minute, time.Since(start))
 	})

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"strconv"
+	"strings"
 	"testing"
 )
 
@@ -31,23 +33,53 @@ func (canned) RoundTrip(req *http.Request) (*http.Response, error) {
 	return req.Response, nil
 }
 
-// flaky answers every other request with 503. It is for one goroutine.
+// flaky answers every other request with 503 and a page. It is for one goroutine.
 type flaky struct {
 	n         int
 	bad, good *http.Response
+	page      errorPage
+	text      string
 }
 
-func newFlaky() *flaky { return &flaky{bad: answer(503), good: answer(200)} }
+// errorPage is a body that lies in memory, as that of an answer in one piece does.
+// Like a bytes.Reader, it tells how much of it is left, which saves retrip a
+// goroutine. Over HTTP/1, net/http's own bodies save it too.
+type errorPage struct{ *strings.Reader }
+
+func (errorPage) Close() error { return nil }
+
+// The pages: as an API's and as a proxy's.
+var pages = map[string]struct{ contentType, text string }{
+	"none": {},
+	"json": {"application/json", `{"code":"Unavailable","message":"` + strings.Repeat("try again later ", 13) + `"}`},
+	"html": {"text/html", "<html><body>" + strings.Repeat("<p>temporarily unavailable</p>", 66) + "</body></html>"},
+}
+
+func newFlaky(page string) *flaky {
+	f := &flaky{bad: answer(503), good: answer(200), page: errorPage{strings.NewReader("")}, text: pages[page].text}
+	if f.text != "" {
+		f.bad.Header = http.Header{
+			"Content-Type": {pages[page].contentType}, "Content-Length": {strconv.Itoa(len(f.text))},
+			"Date": {"Tue, 15 Nov 1994 08:12:31 GMT"}, "Server": {"example"},
+		}
+		f.bad.ContentLength = int64(len(f.text))
+	}
+	return f
+}
 
 func (f *flaky) RoundTrip(req *http.Request) (*http.Response, error) {
 	if err := drain(req); err != nil {
 		return nil, err
 	}
 	resp := f.good
+	resp.Body = http.NoBody
 	if f.n++; f.n%2 == 1 {
 		resp = f.bad
+		if resp.Body = http.NoBody; f.text != "" {
+			f.page.Reset(f.text)
+			resp.Body = &f.page
+		}
 	}
-	resp.Body = http.NoBody
 	return resp, nil
 }
 

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"runtime"
 	"testing"
+	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws/ratelimit"
 	"github.com/aws/aws-sdk-go-v2/aws/retry"
@@ -39,11 +40,20 @@ func BenchmarkBudget(b *testing.B) {
 		bucket.Answered(retrip.Success, 5)
 		return true
 	}
+	gate, done := new(retrip.Gate), time.Now()
+	gateRetried := func() bool {
+		failure := retrip.Failure{Class: retrip.Transient, Attempt: 1, MaxAttempts: 3, Done: done}
+		gate.Failed(failure)
+		ok := gate.Take(ctx, failure)
+		gate.Answered(retrip.Success, 0)
+		return ok
+	}
 	for _, budget := range []struct {
 		name, op string
 		use, our func() bool
 	}{
 		{"retrip", "success", success, success},
+		{"retrip-gate", "success", func() bool { gate.Answered(retrip.Success, 0); return true }, success},
 		{"aws", "success", func() bool { return tokens.AddTokens(1) == nil }, success},
 		{"failsafe", "success", func() bool { inFlight.RecordExecution(); inFlight.ReleaseExecution(); return true }, success},
 		{"aws-adaptive", "success", func() bool {
@@ -51,6 +61,7 @@ func BenchmarkBudget(b *testing.B) {
 			return err == nil && done(nil) == nil
 		}, success},
 		{"retrip", "retry", retried, retried},
+		{"retrip-gate", "retry", gateRetried, retried},
 		{"aws", "retry", func() bool {
 			release, err := tokens.GetToken(ctx, 5)
 			return err == nil && release() == nil

@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"math"
 	"net/http"
 	"runtime"
 	"slices"
@@ -25,13 +26,27 @@ type lane struct {
 //	over-ns   that without what the bare base takes
 //	clocks    that in readings of the clock: machines differ, and how dear those
 //	          are differs with them
-//	x-bare    ns/op in multiples of what the bare base takes
-//	x-retrip  and of what retrip takes
+//	x-bare    ns/op in multiples of what the bare base took in the same turn
+//	x-bare-lo, x-bare-hi
+//	          between which the median of all such turns lies with 95 %
+//	x-retrip  ns/op in multiples of what retrip takes
 //
 // The transport is the peer's, if it has one: the times say nothing if its
 // limiter got in the way.
 func compare(b *testing.B, rt http.RoundTripper, peer, bare, retrip lane) {
-	lanes := [...]lane{peer, bare, retrip, {func() { _ = time.Now() }, 1}}
+	median := timed(b, rt, peer, bare, retrip)
+	if median == nil {
+		return
+	}
+	b.ReportMetric((median[0]-median[1])/median[3], "clocks")
+	b.ReportMetric(median[0]/median[2], "x-retrip")
+}
+
+// timed times the peer, the bare base, another lane and readings of the clock in
+// turns, reports all metrics but those of the others, and returns all four medians; none if the
+// times say nothing.
+func timed(b *testing.B, rt http.RoundTripper, peer, bare, other lane) []float64 {
+	lanes := [...]lane{peer, bare, other, {func() { _ = time.Now() }, 1}}
 	var (
 		turn  [len(lanes)]int // how often each is called in its
 		times [len(lanes)][]time.Duration
@@ -55,17 +70,38 @@ func compare(b *testing.B, rt http.RoundTripper, peer, bare, retrip lane) {
 	b.ReportMetric(allocs, "allocs/op")
 	if waited(rt) {
 		b.ReportMetric(0, "ns/op")
-		return
+		return nil
 	}
-	median := func(at int) float64 {
+	lowest, middle, highest := interval(ratios(times[0], turn[0]*peer.requests, times[1], turn[1]*bare.requests))
+	var median []float64
+	for at := range lanes {
 		slices.Sort(times[at])
-		return float64(times[at][len(times[at])/2]) / float64(turn[at]*lanes[at].requests)
+		median = append(median, float64(times[at][len(times[at])/2])/float64(turn[at]*lanes[at].requests))
 	}
-	b.ReportMetric(median(0), "ns/op")
-	b.ReportMetric(median(0)-median(1), "over-ns")
-	b.ReportMetric((median(0)-median(1))/median(3), "clocks")
-	b.ReportMetric(median(0)/median(1), "x-bare")
-	b.ReportMetric(median(0)/median(2), "x-retrip")
+	b.ReportMetric(median[0], "ns/op")
+	b.ReportMetric(median[0]-median[1], "over-ns")
+	b.ReportMetric(middle, "x-bare")
+	b.ReportMetric(lowest, "x-bare-lo")
+	b.ReportMetric(highest, "x-bare-hi")
+	return median
+}
+
+// ratios divides what one lane took in each turn by what another took in it.
+func ratios(one []time.Duration, oneRequests int, other []time.Duration, otherRequests int) []float64 {
+	quotients := make([]float64, len(one))
+	for i := range one {
+		quotients[i] = float64(one[i]) / float64(oneRequests) / (float64(other[i]) / float64(otherRequests))
+	}
+	return quotients
+}
+
+// interval is the median of samples, and the two of them between which the true
+// median lies with 95 %: those 0.98·√n places away, by the binomial distribution.
+func interval(samples []float64) (low, median, high float64) {
+	slices.Sort(samples)
+	n := len(samples)
+	away := int(math.Ceil(0.98 * math.Sqrt(float64(n))))
+	return samples[max(n/2-away, 0)], samples[n/2], samples[min(n/2+away, n-1)]
 }
 
 // fitting is how often something can be done in a time, as the fastest of a

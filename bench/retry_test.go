@@ -10,29 +10,32 @@ import (
 	"testing"
 )
 
-// BenchmarkRetry is a request that is answered 503 and at once sent again. Bare
-// are the two attempts alone.
+// BenchmarkRetry is a request that is answered 503, without a body, with 250 bytes
+// of JSON or with 2 KiB of HTML, and at once sent again. Bare are the two attempts
+// alone, without reading the page.
 func BenchmarkRetry(b *testing.B) {
-	for _, p := range peers[1:] {
-		b.Run("peer="+p.name, func(b *testing.B) {
-			base, ourBase := newFlaky(), newFlaky()
-			rt := p.wrap(b, base, 0)
-			sent := 0
-			request := newShot(b, "none", 0).Request
-			load := func() *http.Request {
-				sent++
-				return request
-			}
-			attempt := sending(b, canned{}, newShot(b, "none", 0).load)
-			compare(b, rt,
-				sending(b, rt, load),
-				lane{func() { attempt.do(); attempt.do() }, 1},
-				sending(b, ours(b, ourBase), newShot(b, "none", 0).load),
-			)
-			if base.n != 2*sent {
-				b.Fatalf("%d attempts at %d requests", base.n, sent)
-			}
-		})
+	for _, row := range []struct{ page, body string }{{"none", "none"}, {"json", "none"}, {"html", "none"}, {"none", "getbody"}} {
+		for _, p := range peers[1:] {
+			b.Run("page="+row.page+"/body="+row.body+"/peer="+p.name, func(b *testing.B) {
+				base, ourBase := newFlaky(row.page), newFlaky(row.page)
+				rt := p.wrap(b, base, 0)
+				sent := 0
+				request := newShot(b, row.body, 1<<10)
+				load := func() *http.Request {
+					sent++
+					return request.load()
+				}
+				attempt := sending(b, canned{}, newShot(b, row.body, 1<<10).load)
+				compare(b, rt,
+					sending(b, rt, load),
+					lane{func() { attempt.do(); attempt.do() }, 1},
+					sending(b, ours(b, ourBase), newShot(b, row.body, 1<<10).load),
+				)
+				if base.n != 2*sent {
+					b.Fatalf("%d attempts at %d requests", base.n, sent)
+				}
+			})
+		}
 	}
 }
 
@@ -69,22 +72,47 @@ func BenchmarkConnections(b *testing.B) {
 	}
 }
 
-// BenchmarkLoopback is a request over the network that there always is, all
-// over the same connection.
+// BenchmarkLoopback is a request over the network that there always is, all over the
+// same connection: one that succeeds at once, and one that is answered 503 with a page
+// and at once sent again. Bare reads what the answers have.
 func BenchmarkLoopback(b *testing.B) {
 	for _, proto := range []string{"h1", "h2"} {
-		for _, p := range libraries() {
-			b.Run("proto="+proto+"/peer="+p.name, func(b *testing.B) {
-				server, base := serve(b, proto, func(w http.ResponseWriter, _ *http.Request) {
-					_, _ = w.Write([]byte("answer"))
-				})
-				fetching := func(rt http.RoundTripper) lane {
-					return lane{func() { fetch(b, rt, server.URL) }, 1}
+		for _, page := range []string{"ok", "json", "html"} {
+			for _, p := range libraries() {
+				if page != "ok" && (p.name == "bare" || p.name == "floor") {
+					continue // they do not read the page, so that each retry dials
 				}
-				rt := p.wrap(b, base, 0)
-				compare(b, rt, fetching(rt), fetching(base), fetching(ours(b, base)))
-			})
+				b.Run("proto="+proto+"/page="+page+"/peer="+p.name, func(b *testing.B) {
+					server, base := serve(b, proto, answerer(page))
+					fetching := func(rt http.RoundTripper, requests int) lane {
+						return lane{func() {
+							for range requests {
+								fetch(b, rt, server.URL)
+							}
+						}, 1}
+					}
+					rt, attempts := p.wrap(b, base, 0), 2
+					if page == "ok" {
+						attempts = 1
+					}
+					compare(b, rt, fetching(rt, 1), fetching(base, attempts), fetching(ours(b, base), 1))
+				})
+			}
 		}
+	}
+}
+
+// answerer answers every other request with 503 and a page, or all with 200.
+func answerer(page string) http.HandlerFunc {
+	var n atomic.Int64
+	return func(w http.ResponseWriter, _ *http.Request) {
+		if page == "ok" || n.Add(1)%2 == 0 {
+			_, _ = io.WriteString(w, "answer")
+			return
+		}
+		w.Header().Set("Content-Type", pages[page].contentType)
+		w.WriteHeader(http.StatusServiceUnavailable)
+		_, _ = io.WriteString(w, pages[page].text)
 	}
 }
 

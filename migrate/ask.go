@@ -11,7 +11,7 @@ import (
 )
 
 // ask puts an attempt to a policy, which returns a class. If it read a body
-// that nobody had read ahead yet, it is asked again once somebody has.
+// that was not read ahead yet, it is asked again when that is done.
 func ask(a retrip.Attempt, policy func(*http.Response) retrip.Class) retrip.Class {
 	resp, body := shown(a)
 	class := policy(resp)

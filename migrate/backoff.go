@@ -10,10 +10,13 @@ import (
 
 // BackOff makes a Backoff of a policy of github.com/cenkalti/backoff, v4 to v7:
 //
-//	s := retrip.Standard()
-//	s.MaxAttempts = 5
-//	s.Backoff = migrate.BackOff(backoff.NewExponentialBackOff, backoff.DefaultMaxElapsedTime)
-//	s.ThrottleBackoff = nil // the same after throttling
+//	transport := &retrip.Transport{PerKey: func(string) *retrip.Strategy {
+//		s := retrip.Standard()
+//		s.MaxAttempts = 5
+//		s.Backoff = migrate.BackOff(backoff.NewExponentialBackOff, backoff.DefaultMaxElapsedTime)
+//		s.ThrottleBackoff = nil // the same after throttling
+//		return s
+//	}}
 //
 // Such a policy counts its calls and serves one operation at a time, whereas a
 // Backoff keeps no state. That is why BackOff takes a function that makes a new
@@ -27,7 +30,8 @@ import (
 // MaxElapsedTime in v4, does not stop here: maxElapsed does instead. No retry
 // is planned for later than that after the first attempt ended; the duration of
 // that attempt, which may be long, does not count as it did. 0 or less is no
-// limit, here as there.
+// limit, here as there. Without a policy to make, BackOff returns nil, which is an
+// error as Strategy.Backoff; as ThrottleBackoff it means the same as Backoff.
 func BackOff[B interface {
 	NextBackOff() time.Duration
 	Reset()
@@ -47,8 +51,8 @@ type renewed[B interface {
 }
 
 const (
-	stop      = -1 // backoff.Stop
-	mostSteps = 1000
+	stop      = -1   // backoff.Stop
+	mostSteps = 1000 // our choice: a policy's NextBackOff is called that often for one wait
 )
 
 func (b renewed[B]) Delay(r retrip.Retry) (d time.Duration, ok bool) {

@@ -21,13 +21,15 @@ type RehttpAttempt interface {
 //
 //	retry := rehttp.RetryAll(rehttp.RetryMaxRetries(3), rehttp.RetryStatuses(502, 503, 504))
 //	delay := rehttp.ExpJitterDelay(100*time.Millisecond, time.Second)
-//	client := &http.Client{Transport: &retrip.Transport{Strategy: migrate.Rehttp(retry, delay)}}
+//	client := &http.Client{Transport: &retrip.Transport{
+//		PerKey: func(string) *retrip.Strategy { return migrate.Rehttp(retry, delay) },
+//	}}
 //
 // It makes the calls and waits that the Transport makes, but for these
 // differences: a wait that would outlive the context's deadline is not begun, a
 // body above Transport.ReplayBuffer that can't be reopened is sent once, and
-// retries end when the quota is spent. Methods (RetryNonIdempotent) and the number of
-// retries (MaxAttempts sets no bound of its own) are the function's business.
+// retries end when the quota is spent. The function decides about methods
+// (RetryNonIdempotent) and about the number of retries (MaxAttempts is 2^30).
 func Rehttp[A RehttpAttempt](retry func(A) bool, delay func(A) time.Duration) *retrip.Strategy {
 	return strategy(1<<30, RetryFn(retry), DelayFn(delay))
 }
@@ -58,7 +60,8 @@ func (retry retryFn[A]) Classify(a retrip.Attempt) retrip.Class {
 func (retryFn[A]) String() string { return "as a rehttp.RetryFn says" }
 
 // DelayFn makes a Backoff of a rehttp.DelayFn, which gets the attempt that
-// failed, its Index from 0. A negative delay is none.
+// failed, its Index from 0. A negative delay is none. Transport.Validate reports a
+// nil function, as it does for RetryFn.
 func DelayFn[A RehttpAttempt](delay func(A) time.Duration) retrip.Backoff {
 	return delayFn[A](delay)
 }

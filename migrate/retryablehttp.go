@@ -19,7 +19,10 @@ import (
 //		CheckRetry: retryablehttp.DefaultRetryPolicy, Backoff: retryablehttp.DefaultBackoff,
 //		RetryWaitMin: time.Second, RetryWaitMax: 30 * time.Second, RetryMax: 4,
 //	}
-//	client := &http.Client{Transport: &retrip.Transport{Strategy: policy.Strategy()}}
+//	transport := &retrip.Transport{
+//		PerKey: func(string) *retrip.Strategy { return policy.Strategy() },
+//	}
+//	client := &http.Client{Transport: migrate.ErrorOnGiveUp(transport)}
 //
 // Both functions must be set; retryablehttp's own, as above, are the defaults
 // of its NewClient.
@@ -36,13 +39,14 @@ type RetryableHTTP struct {
 	RetryMax int
 }
 
-// Strategy returns a new strategy with the policy, which also decides about
+// Strategy returns a new strategy with the policy, for one host, which also decides about
 // methods (RetryNonIdempotent). It makes the calls and waits that the Client makes, but
 // for these differences: a wait that would outlive the context's deadline is not
 // begun, a body above Transport.ReplayBuffer that
 // can't be reopened is sent once, retries end when the quota is spent, and each
 // hop of a redirect has attempts of its own. The caller gets the last response
-// in place of the error "giving up".
+// and no error where the Client returned the error "giving up": use ErrorOnGiveUp
+// to keep an error.
 func (p RetryableHTTP) Strategy() *retrip.Strategy {
 	return strategy(min(p.RetryMax, math.MaxInt-1)+1,
 		CheckRetry(p.CheckRetry), RetryableBackoff(p.Backoff, p.RetryWaitMin, p.RetryWaitMax))
@@ -109,9 +113,10 @@ func clientError(a retrip.Attempt) error {
 // and highest as they are, the number of the attempt that failed from 0, and a
 // copy of its response or nil, whose body is empty unless it was read ahead (in a
 // 4xx or 5xx in JSON or XML, or for a policy that looked at it). What it returns
-// is waited, a negative wait is none. It usually reads Retry-After itself: leave Strategy.Hints empty, or
-// the longer of the two is waited. But only a wait that Strategy.Hints finds is
-// bounded by Strategy.MaxRetryAfter.
+// is waited; a negative wait is none. It usually reads Retry-After itself: leave
+// Strategy.Hints empty, or the longer of the two is waited. But only a wait that
+// Strategy.Hints finds is bounded by Strategy.MaxRetryAfter. Transport.Validate
+// reports negative bounds and a lowest above the highest, unless that is 0.
 func RetryableBackoff(backoff func(min, max time.Duration, attemptNum int, resp *http.Response) time.Duration,
 	lowest, highest time.Duration) retrip.Backoff {
 	if backoff == nil {

@@ -1,6 +1,9 @@
 // Package otelretrip tells OpenTelemetry what a retrip.Transport does.
 //
 //	transport, err := otelretrip.Wrap(&retrip.Transport{}, otelretrip.Options{})
+//	if err != nil {
+//		return err
+//	}
 //	client := &http.Client{Transport: transport}
 //
 // Wrap gives one span per request with an event per attempt, a client span per
@@ -27,14 +30,22 @@
 //	retrip.wait                   s   waits before retries (retrip.wait.from)
 //	retrip.admission.delay        s   waits for the limiter, where there was one
 //	retrip.quota.tokens               what the quota has, for retries
+//	retrip.quota.doubt                failures that a gate counts against the server
+//	retrip.quota.shut                 1 while they stop retries, otherwise 0
 //	retrip.limiter.rate               attempts per second that the limiter allows, once it limits
 //	retrip.limiter.waiting            attempts in the limiter's queue
 //
 // retrip.class and retrip.reason are in the words of retrip.Class and
-// retrip.Reason, retrip.outcome is "success" (at once), "recovered" (after a
-// retry), "failed" or "cancelled" (by the caller), retrip.wait.from is
-// "backoff", "limiter" or "server". error.type is a status from 400 on or what
-// retrip.Event.ErrorKind says.
+// retrip.Reason. retrip.wait.from is "backoff", "limiter" or "server". error.type
+// is a status from 400 on or what retrip.Event.ErrorKind says. retrip.outcome is
+// how the request ended:
+//
+//	success    at the first attempt
+//	recovered  after a retry
+//	failed     with an error, or a response that stands for one
+//	timeout    the caller's deadline passed
+//	rejected   with a 4xx that a retry cannot help: the request is wrong
+//	cancelled  by the caller
 //
 // The gauges are of a server if a key is; the lowest quota, the lowest rate and
 // the sum of the waiting if several keys are of one server (Transport.Key).

@@ -48,6 +48,7 @@ func (k kit) lines(t *testing.T) []string {
 	var lines []string
 	for _, s := range all.ScopeMetrics {
 		require.Equal(t, scope, s.Scope.Name)
+		require.NotEmpty(t, s.Scope.Version)
 		for _, m := range s.Metrics {
 			lines = append(lines, linesOf(m)...)
 		}

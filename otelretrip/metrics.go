@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"strconv"
+	"time"
 
 	"github.com/retrip-go/retrip"
 	"go.opentelemetry.io/otel/attribute"
@@ -20,8 +21,8 @@ const (
 )
 
 // Metrics measures what retrip.Transports do: Transport.Observe is its Observe,
-// and Watch adds the gauges. It may serve several Transports. All methods are
-// safe for concurrent use.
+// and Watch adds the gauges. Make one with NewMetrics; the zero Metrics can't be
+// used. It may serve several Transports. All methods are safe for concurrent use.
 type Metrics struct {
 	meter   metric.Meter
 	servers *servers
@@ -33,11 +34,13 @@ type Metrics struct {
 	requestAttempts   metric.Int64Histogram
 	wait, admission   metric.Float64Histogram
 	tokens, waiting   metric.Int64ObservableGauge
+	shut              metric.Int64ObservableGauge
+	doubt             metric.Float64ObservableGauge
 	rate              metric.Float64ObservableGauge
 }
 
 // NewMetrics returns Metrics for the MeterProvider of o. The package's comment
-// lists them.
+// lists them. Options that are not valid are an error.
 func NewMetrics(o Options) (*Metrics, error) {
 	o, err := o.withDefaults()
 	if err != nil {
@@ -48,7 +51,7 @@ func NewMetrics(o Options) (*Metrics, error) {
 }
 
 func (m *Metrics) makeInstruments(attempts bool) error {
-	var errs [11]error
+	var errs [13]error
 	if attempts {
 		var duration httpconv.ClientRequestDuration
 		duration, errs[0] = httpconv.NewClientRequestDuration(m.meter)
@@ -74,6 +77,10 @@ func (m *Metrics) makeInstruments(attempts bool) error {
 		metric.WithExplicitBucketBoundaries(.01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60))
 	m.tokens, errs[8] = m.meter.Int64ObservableGauge("retrip.quota.tokens",
 		metric.WithUnit("{token}"), metric.WithDescription("What the quota has, for retries."))
+	m.doubt, errs[11] = m.meter.Float64ObservableGauge("retrip.quota.doubt",
+		metric.WithUnit("{failure}"), metric.WithDescription("Failures that the quota counts against the server."))
+	m.shut, errs[12] = m.meter.Int64ObservableGauge("retrip.quota.shut",
+		metric.WithUnit("{quota}"), metric.WithDescription("1 while the quota refuses retries because of them, and 0 otherwise."))
 	m.rate, errs[9] = m.meter.Float64ObservableGauge("retrip.limiter.rate",
 		metric.WithUnit("{attempt}/s"), metric.WithDescription("What the send-rate limiter allows, once it limits."))
 	m.waiting, errs[10] = m.meter.Int64ObservableGauge("retrip.limiter.waiting",
@@ -120,8 +127,12 @@ func (m *Metrics) observeEnd(ctx context.Context, s *server, e retrip.Event) {
 // outcome is what became of the request whose final event e is.
 func outcome(e retrip.Event) string {
 	switch {
+	case e.Reason == retrip.Cancelled && deadlinePassed(e.Request.Context()):
+		return "timeout"
 	case e.Reason == retrip.Cancelled:
 		return "cancelled"
+	case e.Reason == retrip.NotRetryable && 400 <= e.Status && e.Status < 500:
+		return "rejected"
 	case e.Reason != 0:
 		return "failed"
 	case e.Attempt > 1:
@@ -129,6 +140,14 @@ func outcome(e retrip.Event) string {
 	default:
 		return "success"
 	}
+}
+
+// deadlinePassed tells a deadline from a call that the caller cancelled. The
+// context's error does not: when http.Client.Timeout is over, the client may
+// cancel the context just before its deadline ends it.
+func deadlinePassed(ctx context.Context) bool {
+	deadline, ok := ctx.Deadline()
+	return ok && !time.Now().Before(deadline)
 }
 
 // waitFrom is whose wish the wait is. A wait reader's own name for it is left

@@ -2,6 +2,7 @@ package otelretrip
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"net"
@@ -103,6 +104,45 @@ func TestMetricsOfCancelled(t *testing.T) {
 			"retrip.wait retrip.wait.from=backoff" + server + ": 1 in 0.02s",
 		}, k.lines(t))
 	})
+}
+
+// The outcome says whether callers are hurt. A 4xx that is not retried says that
+// the request is wrong: "rejected". A deadline that passed is a failure of the
+// server, other than a call that its caller cancelled.
+func TestOutcomes(t *testing.T) {
+	hangs := func(req *http.Request) (*http.Response, error) {
+		<-req.Context().Done()
+		return nil, req.Context().Err()
+	}
+	for _, test := range []struct {
+		name   string
+		base   roundTripper
+		method string
+		want   string
+	}{
+		{"not found", status(404), http.MethodGet, "rejected"},
+		{"not implemented", status(501), http.MethodGet, "failed"},
+		{"throttled to the end", status(429), http.MethodGet, "failed"},
+		{"a POST that meets a 503", status(503), http.MethodPost, "failed"},
+		{"a certificate that is wrong", fails(&tls.CertificateVerificationError{Err: errors.New("expired")}), http.MethodGet, "failed"},
+		{"a server that hangs", hangs, http.MethodGet, "timeout"},
+		{"a wait that the deadline forbids", status(503, "Retry-After", "30"), http.MethodGet, "failed"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				k := newKit()
+				transport, err := Wrap(&retrip.Transport{Base: test.base}, k.options)
+				require.NoError(t, err)
+				req, err := http.NewRequestWithContext(t.Context(), test.method, "http://example.com/", nil)
+				require.NoError(t, err)
+				client := &http.Client{Transport: transport, Timeout: 10 * time.Second}
+				if resp, err := client.Do(req); err == nil {
+					require.NoError(t, resp.Body.Close())
+				}
+				require.Len(t, matching(k.lines(t), "retrip.request.attempts retrip.outcome="+test.want+" "), 1, k.lines(t))
+			})
+		})
+	}
 }
 
 func TestMetricsOfLimiter(t *testing.T) {

@@ -13,8 +13,6 @@ import (
 	"go.opentelemetry.io/otel/trace"
 )
 
-const scope = "github.com/retrip-go/retrip/otelretrip"
-
 // Options are what Wrap and NewMetrics need to know. The zero Options will do.
 type Options struct {
 	// MeterProvider, TracerProvider and Propagator; nil are the global ones.
@@ -25,7 +23,7 @@ type Options struct {
 	// MaxServers bounds the servers that metrics tell apart, the first that come
 	// being told: further ones are the server.address "_OTHER". 0 means 100, our
 	// choice: what a dashboard can show, and below the SDK's own limit of 2000
-	// attribute sets. Spans always name their server.
+	// attribute sets. Less is an error. Spans always name their server.
 	MaxServers int
 
 	// AttemptsElsewhere says that the transport's Base instruments attempts,
@@ -34,8 +32,9 @@ type Options struct {
 	AttemptsElsewhere bool
 
 	// URLFull returns the attribute url.full of attempt spans, without what is
-	// secret; it is called for each attempt. nil leaves the attribute out, since
-	// nobody else knows which paths and queries are secret.
+	// secret; it is called for each attempt, from many goroutines at once. nil leaves
+	// the attribute out, since only the program knows which paths and queries are
+	// secret.
 	URLFull func(*url.URL) string
 }
 
@@ -59,11 +58,11 @@ func (o Options) withDefaults() (Options, error) {
 }
 
 func (o Options) meter() metric.Meter {
-	return o.MeterProvider.Meter(scope, metric.WithSchemaURL(semconv.SchemaURL))
+	return o.MeterProvider.Meter(scope, metric.WithInstrumentationVersion(version()), metric.WithSchemaURL(semconv.SchemaURL))
 }
 
 func (o Options) tracer() trace.Tracer {
-	return o.TracerProvider.Tracer(scope, trace.WithSchemaURL(semconv.SchemaURL))
+	return o.TracerProvider.Tracer(scope, trace.WithInstrumentationVersion(version()), trace.WithSchemaURL(semconv.SchemaURL))
 }
 
 const other = "_OTHER" // the semantic conventions' word for what is not told apart

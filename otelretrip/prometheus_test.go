@@ -51,7 +51,7 @@ func exported(t *testing.T) string {
 		Base: roundTripper(func(req *http.Request) (*http.Response, error) {
 			n := calls.Add(1)
 			switch host := req.URL.Host; {
-			case host == "down.example":
+			case host == "down.example", host == "gated.example":
 				return status(503, "Retry-After", "0.001")(req)
 			case host == "limited.example" && n%5 == 0 && time.Since(begun) > time.Second: // when it has seen some
 				return status(429)(req)
@@ -65,6 +65,8 @@ func exported(t *testing.T) string {
 			switch host {
 			case "down.example":
 				s.Quota = retrip.NewBucket(20)
+			case "gated.example":
+				s.Quota = new(retrip.Gate)
 			case "limited.example":
 				s.Limiter = retrip.NewLimiter()
 			}
@@ -74,7 +76,7 @@ func exported(t *testing.T) string {
 	require.NoError(t, err)
 	ctx, stop := context.WithCancel(context.Background())
 	var callers sync.WaitGroup
-	for _, host := range []string{"shaky", "down", "limited", "limited", "limited"} {
+	for _, host := range []string{"shaky", "down", "gated", "limited", "limited", "limited"} {
 		callers.Go(func() {
 			req, _ := http.NewRequestWithContext(ctx, http.MethodGet, "https://"+host+".example/", nil)
 			for ctx.Err() == nil {
@@ -106,11 +108,14 @@ func testNames(t *testing.T, series map[string]map[string]bool) {
 		"retrip_wait_seconds_bucket":                  "retrip_wait_from",
 		"retrip_admission_delay_seconds_bucket":       "server_port",
 		"retrip_quota_tokens":                         "server_port",
+		"retrip_quota_doubt":                          "server_port",
+		"retrip_quota_shut":                           "server_port",
 		"retrip_limiter_rate_per_second":              "server_port",
 		"retrip_limiter_waiting":                      "server_port",
 	} {
 		require.Contains(t, series[metric], "server_address", metric)
 		require.Contains(t, series[metric], label, metric)
+		require.Contains(t, series[metric], "otel_scope_version", metric)
 	}
 }
 
@@ -140,7 +145,7 @@ func testDocumentation(t *testing.T, series map[string]map[string]bool) {
 
 var (
 	sample = regexp.MustCompile(`(?m)^(\w+)(?:\{(.*)\})? \S+$`)
-	label  = regexp.MustCompile(`(\w+)="`)
+	label  = regexp.MustCompile(`(\w+)="[^"]`) // an empty one is as good as none
 )
 
 // scrape returns the labels of each metric that target has.
@@ -205,11 +210,53 @@ func testDashboard(t *testing.T, series map[string]map[string]bool) {
 		}
 		require.Equal(t, p.Type != "row", len(p.Targets) > 0, p.Title)
 		for _, target := range p.Targets {
+			requireVariables(t, target.Expr)
+			if strings.Contains(target.Expr, "retrip_quota_tokens") || strings.Contains(target.Expr, "retrip_limiter_") {
+				require.Contains(t, target.Expr, `"all servers"`, "the gauges of a shared strategy have no server")
+			}
 			grouped := requireExported(t, series, target.Expr)
 			for _, l := range legend.FindAllStringSubmatch(target.LegendFormat, -1) {
 				require.Contains(t, grouped, l[1], p.Title)
 			}
 		}
+	}
+}
+
+// requireVariables checks that each selector of a query obeys the dashboard's
+// variables.
+func requireVariables(t *testing.T, expr string) {
+	t.Helper()
+	for _, s := range selector.FindAllStringSubmatch(expr, -1) {
+		for label, variable := range map[string]string{"job": "$job", "instance": "$instance", "server_address": "$server"} {
+			require.Contains(t, s[2], label+`=~"`+variable+`"`, expr)
+		}
+	}
+}
+
+// The dashboard lets the reader choose jobs, instances and servers. Each choice
+// narrows the next.
+func TestDashboardVariables(t *testing.T) {
+	text, err := os.ReadFile("dashboards/retrip.json")
+	require.NoError(t, err)
+	var d struct {
+		Templating struct {
+			List []struct {
+				Name  string
+				Query json.RawMessage
+			}
+		}
+	}
+	require.NoError(t, json.Unmarshal(text, &d))
+	want := []struct{ name, query string }{
+		{"datasource", "prometheus"},
+		{"job", `label_values(retrip_attempts_total, job)`},
+		{"instance", `label_values(retrip_attempts_total{job=~\"$job\"}, instance)`},
+		{"server", `label_values(retrip_attempts_total{job=~\"$job\", instance=~\"$instance\"}, server_address)`},
+	}
+	require.Len(t, d.Templating.List, len(want))
+	for i, v := range d.Templating.List {
+		require.Equal(t, want[i].name, v.Name)
+		require.Contains(t, string(v.Query), want[i].query)
 	}
 }
 
@@ -224,7 +271,8 @@ func requireExported(t *testing.T, series map[string]map[string]bool, expr strin
 		require.Contains(t, series, s[1], expr)
 		maps.Copy(known, series[s[1]])
 		for _, m := range matcher.FindAllStringSubmatch(s[2], -1) {
-			require.Contains(t, series[s[1]], m[1], expr)
+			scraped := m[1] == "job" || m[1] == "instance" // Prometheus adds these
+			require.True(t, scraped || series[s[1]][m[1]], "%s: %s", expr, m[1])
 		}
 	}
 	for _, g := range grouping.FindAllStringSubmatch(expr, -1) {
@@ -234,6 +282,22 @@ func requireExported(t *testing.T, series map[string]map[string]bool, expr strin
 		}
 	}
 	return grouped
+}
+
+// Each alert links to its own section of docs/signals.md.
+func TestRunbooks(t *testing.T) {
+	alerts, err := os.ReadFile("dashboards/alerts.yml")
+	require.NoError(t, err)
+	page, err := os.ReadFile("../docs/signals.md")
+	require.NoError(t, err)
+	names := regexp.MustCompile(`- alert: (\w+)`).FindAllStringSubmatch(string(alerts), -1)
+	require.Len(t, names, 6)
+	require.Equal(t, 6, strings.Count(string(alerts), "runbook_url:"))
+	for _, name := range names {
+		url := "https://github.com/retrip-go/retrip/blob/main/docs/signals.md#" + strings.ToLower(name[1])
+		require.Contains(t, string(alerts), `runbook_url: "`+url+`"`)
+		require.True(t, strings.Contains(string(page), "\n### "+name[1]+"\n"), "docs/signals.md has no section %s", name[1])
+	}
 }
 
 // The alerts fire when they should and not when they should not.
@@ -268,7 +332,7 @@ func testPrometheus(t *testing.T, target string) {
 		found, err := p.query("sum_over_time(up[1m]) >= 4")
 		return err == nil && found > 0
 	}, 30*time.Second, 200*time.Millisecond)
-	variables := strings.NewReplacer("$__rate_interval", "10s", "$__range", "1m", "$server", ".*")
+	variables := strings.NewReplacer("$__rate_interval", "10s", "$__range", "1m", "$server", ".*", "$job", "retrip", "$instance", ".*")
 	for _, panel := range dashboard(t) {
 		for _, target := range panel.Targets {
 			found, err := p.query(variables.Replace(target.Expr))
@@ -284,13 +348,18 @@ func testPrometheus(t *testing.T, target string) {
 		}
 	}
 	require.NoError(t, p.get("rules", nil, &rules))
-	require.Len(t, rules.Data.Groups[0].Rules, 4)
+	require.Len(t, rules.Data.Groups[0].Rules, 6)
 	for _, rule := range rules.Data.Groups[0].Rules {
 		require.Equal(t, "ok", rule.Health, rule)
 	}
-	found, err := p.query(`ALERTS{alertname="RetripQuotaEmpty", alertstate="pending", server_address="down.example"}`)
-	require.NoError(t, err)
-	require.Positive(t, found)
+	for _, alert := range []string{
+		`{alertname="RetripQuotaEmpty", alertstate="pending", server_address="down.example"}`,
+		`{alertname="RetripRequestsFailing", alertstate="firing", server_address="down.example"}`,
+	} {
+		found, err := p.query("ALERTS" + alert)
+		require.NoError(t, err)
+		require.Positive(t, found, alert)
+	}
 }
 
 // prom is the address of a running Prometheus.

@@ -15,7 +15,7 @@ import (
 	semconv "go.opentelemetry.io/otel/semconv/v1.43.0"
 )
 
-// An address is who a request is sent to, in the semantic conventions' words.
+// An address is the server that a request is sent to, in the semantic conventions' words.
 type address struct {
 	host string
 	port int // 0 if it is not known
@@ -114,7 +114,7 @@ type server struct {
 const (
 	allWords = 1000 // more than there are
 	// maxAttemptSets bounds the methods, statuses and kinds of errors of a server.
-	// Honest ones have a dozen, hostile ones could make up hundreds.
+	// Our choice: honest ones have a dozen, hostile ones could make up hundreds.
 	maxAttemptSets = 32
 )
 

@@ -16,15 +16,17 @@ import (
 )
 
 // Transport is an http.RoundTripper that tells OpenTelemetry what the
-// retrip.Transport below it does. Make one with Wrap.
+// retrip.Transport below it does. Make one with Wrap; the zero Transport can't be
+// used. It is safe for concurrent use.
 type Transport struct {
 	next   *retrip.Transport
 	tracer trace.Tracer
 	gauges metric.Registration
 }
 
-// Wrap returns t with metrics and spans. It sets t.Base and t.Observe, which
-// must not be used yet, to what does the telling and then uses what was there.
+// Wrap returns t, which must not have been used yet, with metrics and spans. It
+// sets t.Base and t.Observe to what does the telling and then uses what was there.
+// A t or Options that are not valid are an error.
 //
 // The span of a request is of kind internal, as the semantic conventions want
 // it of what encompasses attempts, and ends with the response headers. It has
@@ -136,6 +138,9 @@ func note(e retrip.Event) {
 	}
 	if e.Tokens >= 0 {
 		attrs = append(attrs, attribute.Int("retrip.quota.tokens", e.Tokens))
+	}
+	if e.Doubt >= 0 {
+		attrs = append(attrs, attribute.Float64("retrip.quota.doubt", e.Doubt))
 	}
 	if e.Reason != 0 {
 		attrs = append(attrs, reasonKey.String(e.Reason.String()))

@@ -31,6 +31,9 @@ func tell(spans []sdktrace.ReadOnlySpan) (lines []string) {
 		names[s.SpanContext().SpanID()] = s.Name()
 	}
 	for _, s := range spans {
+		if s.InstrumentationScope().Version == "" && s.InstrumentationScope().Name == scope {
+			lines = append(lines, "no instrumentation version: "+s.Name())
+		}
 		line := s.Name()
 		if parent := names[s.Parent().SpanID()]; parent != "" {
 			line = parent + " > " + line

@@ -11,8 +11,9 @@ import (
 // them, without jitter, when the code contains Rejected.Throttling (whose
 // status is 429), or is one that Alibaba's SDKs take for throttling, or the
 // status is 5xx. The maximum backoff is the Cap of its Exponential. (The page
-// also waits 200 ms ahead of the first call; a Transport does not.) Errors of
-// the connection, on which the page is silent, are classified as in retrip.Standard.
+// also waits 200 ms ahead of the first call; a Transport does not.) Errors of the
+// connection, on which the page is silent, are classified as in retrip.Standard.
+// Like the page's code, it repeats every request.
 func AlibabaKMS() *retrip.Strategy {
 	return &retrip.Strategy{
 		MaxAttempts:        5,
@@ -39,10 +40,10 @@ func AlibabaKMSJava() *retrip.Strategy {
 
 // FixedInterval returns a new strategy that tries again every interval until
 // period has passed since the first attempt ended, however often that is, the
-// simple retry of Alibaba Cloud's page. What it retries is as in retrip.Standard; it
-// does not ask the server how long to wait, repeats only what is safe to, and
-// has no quota, so keep it to few clients. An interval that is not above 0, or
-// a period shorter than it, is reported by Transport.Validate.
+// simple retry of Alibaba Cloud's page. What it retries is as in retrip.Standard.
+// It does not ask the server how long to wait, repeats only what is safe to, and
+// has no quota, so keep it to few clients. An interval that is not above 0, or a
+// period shorter than it, is reported by Transport.Validate.
 func FixedInterval(interval, period time.Duration) *retrip.Strategy {
 	if period == 0 {
 		period = -1 // which is an error; for a Constant, 0 would be no end at all

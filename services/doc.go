@@ -6,19 +6,29 @@
 //
 //	client := &http.Client{Transport: &retrip.Transport{PerKey: services.ByHost}}
 //
-// ByHost picks the strategy by the host's name; for a host of your own, such as
-// a GitHub Enterprise Server, call the function:
+// # Which strategy a host gets
 //
-//	&retrip.Transport{PerKey: func(string) *retrip.Strategy { return services.GitHub() }}
+// ByHost picks the strategy by the host's name. For a host of your own, such as a
+// GitHub Enterprise Server, call the function:
+//
+//	&retrip.Transport{PerKey: func(host string) *retrip.Strategy {
+//		if host == "github.example.com" {
+//			return services.GitHub()
+//		}
+//		return services.ByHost(host)
+//	}}
 //
 // Each is retrip.Standard with rules ahead of Standard's and waits in place of
 // Standard's. A request that is not idempotent is repeated only if it provably was
-// not processed. Where a strategy differs, its documentation says why. Change what you want to change before the first use, and print it
-// to see every rule; docs/services.md has them all in a table.
+// not processed. Where a strategy differs, its documentation says why. Change what
+// you want to change before the first use, and print it to see every rule;
+// docs/services.md has them all in a table.
+//
+// # Long waits
 //
 // A moment at which a limit is reset may be an hour away. That is above
 // Strategy.MaxRetryAfter, 60 s, so the response is returned at once, its headers
-// telling when to call again. To wait instead:
+// telling when to call again. To wait instead, in PerKey:
 //
 //	s := services.GitHub()
 //	s.MaxRetryAfter = time.Hour

@@ -59,16 +59,19 @@ func servicesTable() string {
 
 Made by ` + "`go test -run ServicesTable ./services -update`" + ` from package services.
 
-Each strategy is ` + "`retrip.Standard`" + ` ([modes.md](modes.md)) with rules of its own asked
-ahead, the first that fits deciding, and with waits of its own, of which the first
-that can be read counts. The same header has different units at different
-services: "seconds" is a span, "seconds since 1970" a moment, which counts from
-the response's own Date.
+Don't know which? ` + "`PerKey: services.ByHost`" + ` chooses by the host's name, see
+[the end of this page](#by-host), and takes ` + "`retrip.Standard`" + ` for any other host.
 
-A wait above the longest, or one with which the waits of a request would add up
-to more, ends the request: the response is returned at once, since who calls
-again too early makes it worse. Limits that are counted by the hour may be reset
-that late; ` + "`s.MaxRetryAfter = time.Hour`" + ` waits for them.
+Each strategy is ` + "`retrip.Standard`" + ` ([modes.md](modes.md)) with rules and waits of its
+own. Its own rules come first, and the first rule that fits decides. The waits are
+read in the order given, and the first that can be read counts. The same header
+has different units at different services: "seconds" is a length of time, and
+"seconds since 1970" is a point in time, measured against the response's own Date.
+
+If the server asks for more than the longest wait, in one response or in all
+responses to one request together, the request ends and returns the last response
+at once: retrying early would only add load. A limit per hour may be reset later
+than that; to wait for it, set ` + "`s.MaxRetryAfter = time.Hour`" + `.
 
 | service | what is retried | repeats | waits, in order | longest | source |
 |---|---|---|---|---|---|
@@ -85,8 +88,9 @@ that late; ` + "`s.MaxRetryAfter = time.Hour`" + ` waits for them.
 	b.WriteString(`
 ## Alibaba Cloud
 
-Alibaba Cloud's page on retries for its Key Management Service has these. None has
-a quota or reads a wait. ` + "`FixedInterval`" + ` retries what ` + "`Standard`" + ` does.
+These come from Alibaba Cloud's page on retries for its Key Management Service. None
+has a quota, and none reads a wait from the response. ` + "`FixedInterval`" + ` retries what
+` + "`Standard`" + ` retries.
 
 | strategy | attempts | repeats | backoff | what is retried | part of the page |
 |---|---|---|---|---|---|

@@ -12,7 +12,7 @@ import (
 // Each host gets the strategy that knows its conventions.
 func ExampleByHost() {
 	client := &http.Client{Transport: &retrip.Transport{PerKey: services.ByHost}}
-	_ = client
+	defer client.CloseIdleConnections()
 
 	for _, rule := range services.ByHost("api.linode.com").Classifiers[:1] {
 		fmt.Println(rule)
@@ -28,12 +28,14 @@ func ExampleByHost() {
 
 // A batch job rather waits for its limit to be reset than fails.
 func ExampleGitHub() {
-	s := services.GitHub()
-	s.MaxRetryAfter = time.Hour
-	client := &http.Client{Transport: &retrip.Transport{Strategy: s}}
-	_ = client
-
-	for _, wait := range s.Hints[:2] {
+	transport := &retrip.Transport{PerKey: func(host string) *retrip.Strategy {
+		s := services.ByHost(host)
+		if host == "api.github.com" {
+			s.MaxRetryAfter = time.Hour
+		}
+		return s
+	}}
+	for _, wait := range transport.PerKey("api.github.com").Hints[:2] {
 		fmt.Println(wait)
 	}
 	// Output:

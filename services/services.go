@@ -74,8 +74,8 @@ func Azure() *retrip.Strategy {
 // It repeats every request, as the SDK does: nearly all are a POST that
 // computes an answer, and the page says to retry after 500 and 503. At worst an
 // answer is paid for twice. If you also create things that must not exist twice,
-// such as fine-tuning jobs, set RetryNonIdempotent to false and declare the others with
-// retrip.WithIdempotent.
+// such as fine-tuning jobs, set RetryNonIdempotent to false and declare the others
+// with retrip.WithIdempotent.
 func OpenAI() *retrip.Strategy {
 	s := stainless(retrip.On(retrip.Permanent, tooMany.And(retrip.FieldIs("error.type", "insufficient_quota").
 		Or(retrip.FieldIs("error.code", "insufficient_quota", "credit_balance_exhausted", "organization_spend_limit_exceeded",
@@ -206,7 +206,8 @@ func Linode() *retrip.Strategy {
 
 // Kubernetes returns a new strategy for the API server of Kubernetes
 // (client-go, rest/with_retry.go): 429 and 5xx are retried only with a
-// Retry-After.
+// Retry-After. It is for a client of your own. client-go itself retries the same
+// answers, so don't put it below client-go; see examples/kubernetes.
 func Kubernetes() *retrip.Strategy {
 	return standard(
 		rules{

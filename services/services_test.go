@@ -6,7 +6,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
-	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -15,6 +14,7 @@ import (
 
 	"github.com/retrip-go/retrip"
 	"github.com/retrip-go/retrip/aws"
+	"github.com/retrip-go/retrip/internal/socketerr"
 	"github.com/retrip-go/retrip/services"
 )
 
@@ -319,9 +319,9 @@ func TestBrokenConnections(t *testing.T) {
 				s, attempts := table.make(), 0
 				_, err := (&retrip.Transport{Strategy: s, Base: roundTripper(func(*http.Request) (*http.Response, error) {
 					attempts++
-					return nil, syscall.ECONNRESET
+					return nil, socketerr.ConnReset
 				})}).RoundTrip(httptest.NewRequest(method, "https://service.example/path", nil))
-				require.ErrorIs(t, err, syscall.ECONNRESET)
+				require.ErrorIs(t, err, socketerr.ConnReset)
 				require.Equal(t, method == http.MethodGet || s.RetryNonIdempotent, attempts == 3, "%s %s: %d", table.name, method, attempts)
 			})
 		}

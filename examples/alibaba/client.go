@@ -47,7 +47,7 @@ func newClient(base http.RoundTripper, credential credentials.Credential, observ
 	return &http.Client{
 		Transport: &retrip.Transport{
 			Base:           base,
-			Strategy:       strategy(),
+			PerKey:         strategy,
 			AttemptTimeout: 10 * time.Second,
 			Prepare:        (&signer{credential, endpoint}).prepare,
 			Observe:        observe,
@@ -58,7 +58,7 @@ func newClient(base http.RoundTripper, credential credentials.Credential, observ
 	}
 }
 
-func strategy() *retrip.Strategy {
+func strategy(string) *retrip.Strategy {
 	s := services.AlibabaKMS()
 	// Alibaba Cloud's code for a time that it doesn't believe.
 	s.Classifiers = slices.Insert(s.Classifiers, 0, retrip.On(retrip.ClockSkewed, retrip.CodeIs("InvalidTimeStamp.Expired")))

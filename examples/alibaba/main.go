@@ -1,20 +1,19 @@
-// Alibaba puts retrip under Alibaba Cloud's KMS SDK for Go, whose own retries
-// are off, with the strategy of that service's page on retries:
+// Alibaba calls Alibaba Cloud's KMS through its SDK for Go, over retrip, with the
+// strategy of that service's page on retries. The SDK's own retries are off.
 //
 //	go run .
 //
-// It needs no network but loopback. client.go is what a program takes over; the
-// rest is the calls, and the service that they go to, which is a few lines
-// of our own with a layer of faults before it.
+// It needs no network but loopback. client.go is what a program needs; the rest is
+// the calls and the service, a few lines of ours behind a layer of faults.
 //
-// The hook is Config.HttpClient, which darabonba-openapi has since its version
-// 2.1. The KMS SDK itself asks for 2.0.9 only, where there is none, and nothing
-// else gets in between; so a program has to ask for more than that:
+// Plug retrip in as Config.HttpClient, which darabonba-openapi has since version 2.1.
+// The KMS SDK itself requires only version 2.0.9, which has no such field, so a
+// program has to ask for a later one:
 //
 //	go get github.com/alibabacloud-go/darabonba-openapi/v2@latest
 //
-// Since that version the SDK has no retries but those of Config.RetryOptions:
-// RuntimeOptions.Autoretry and MaxAttempts are no longer looked at.
+// Since that version, Config.RetryOptions is the only setting for the SDK's retries:
+// it ignores RuntimeOptions.Autoretry and MaxAttempts.
 package main
 
 import (

@@ -1,25 +1,22 @@
-// AWS puts retrip under the AWS SDK for Go v2, whose own retries it switches
-// off, and calls DynamoDB, S3, SQS, KMS and Lambda while they fail:
+// AWS calls DynamoDB, S3, SQS, KMS and Lambda through the AWS SDK for Go v2, over
+// retrip, while the services fail. The SDK's own retries are off.
 //
 //	go run .
 //
-// It needs no network but loopback. client.go is what a program takes over; the
-// rest is the calls, and the services that they go to. S3 is gofakes3. The
-// others, for which we found no maintained server as a Go module that builds
-// with the Go versions we support, are a few lines each that speak their
-// service's protocol. All check the signatures, and in front of all is a layer
-// of faults.
+// It needs no network but loopback. client.go is what a program needs; the rest is
+// the calls and the services. S3 is gofakes3. For the others we found no maintained
+// server as a Go module that builds with the Go versions we support, so each is a
+// few lines that speak the service's protocol. All services check signatures and
+// stand behind a layer of faults.
 //
-// What the SDK signs, it signs once: our retries repeat the signature, the
-// X-Amz-Date and "Amz-Sdk-Request: attempt=1". That is fine for as long as the
-// signature is valid, five minutes with most services and fifteen with S3; all
-// the waits that servers ask for take no more than one (Strategy.MaxRetryAfter). Who
-// signs without the SDK can do so for each attempt, in Transport.Prepare: see
-// skew.go.
+// The SDK signs a request once, so each retry carries the same signature, the same
+// X-Amz-Date and "Amz-Sdk-Request: attempt=1". A signature is valid for five minutes
+// with most services and for fifteen with S3, and retrip waits for a server no longer
+// than one minute (Strategy.MaxRetryAfter). A program that signs without the SDK can
+// sign each attempt anew, in Transport.Prepare: see skew.go.
 //
-// With its retries off, what only the SDK could have mended is the caller's to
-// mend: an answer that breaks off or fails its checksum, and the first call
-// with a clock that is wrong.
+// Two failures are the caller's to handle when the SDK's retries are off: a response
+// that breaks off or fails its checksum, and the first call with a wrong clock.
 package main
 
 import (

@@ -5,7 +5,9 @@
 //	go run .
 //
 // Two things make the two fit together. azcore's own retries are off: left on,
-// they would make up to 4 × 3 requests of one call, and they know no quota. And
+// they would make up to 4 × 3 requests of one call, and they know no quota. (With
+// them goes azcore's retry of an answer that breaks off after its headers; brokenOff
+// in brokenoff_test.go keeps that.) And
 // the body that azcore hands down gets a GetBody that is safe; see body.go.
 //
 // What azblob does above its requests stays its own: it cuts large uploads into
@@ -53,14 +55,19 @@ func newClient(url string, t *retrip.Transport) (*azblob.Client, error) {
 	})
 }
 
-func newTransport() *retrip.Transport {
+// strategy makes the strategy for one host.
+func strategy(string) *retrip.Strategy {
 	s := retrip.Standard()
 	// Azure throttles with status 503, and this code. The waits it asks for in
 	// Retry-After-Ms, X-Ms-Retry-After-Ms and Retry-After every mode knows.
 	s.Classifiers = slices.Insert(s.Classifiers, 0, retrip.On(retrip.Throttled, retrip.CodeIs("ServerBusy")))
 	// Standard waits a second after throttling; a demonstration has less time.
 	s.Backoff, s.ThrottleBackoff = retrip.FullJitter{Base: 2 * time.Millisecond, Cap: 10 * time.Millisecond}, nil
-	return &retrip.Transport{Strategy: s}
+	return s
+}
+
+func newTransport() *retrip.Transport {
+	return &retrip.Transport{PerKey: strategy}
 }
 
 // run plays all scenes and prints what happened to w.
@@ -103,7 +110,7 @@ type scene struct {
 var blob = faultlayer.Noise(4 << 20)
 
 var scenes = []scene{{
-	title:  "UploadBuffer: the server is busy, and says for how long",
+	title:  "UploadBuffer: the server is busy and says for how long",
 	faults: []faultlayer.Fault{busy("Retry-After-Ms", "20"), busy("X-Ms-Retry-After-Ms", "30")},
 	call:   uploadBuffer(blob),
 }, {
@@ -111,16 +118,16 @@ var scenes = []scene{{
 	faults: []faultlayer.Fault{faultlayer.Early(http.StatusServiceUnavailable)},
 	call:   uploadFile(blob),
 }, {
-	title:  "UploadFile: the connection breaks when all is sent",
+	title:  "UploadFile: the connection breaks after everything is sent",
 	faults: []faultlayer.Fault{faultlayer.HangUp},
 	call:   uploadFile(blob),
 }, {
 	// retrip sees one attempt, the server two.
-	title:  "DownloadStream: a kept connection breaks, and net/http itself repeats the GET",
+	title:  "DownloadStream: a reused connection breaks, and net/http itself resends the GET",
 	faults: []faultlayer.Fault{faultlayer.HangUp},
 	call:   download(blob),
 }, {
-	title:  "DownloadStream: the blob breaks off, and azblob asks for the rest of a busy server",
+	title:  "DownloadStream: the blob breaks off; azblob asks for the rest, and the server is busy",
 	faults: []faultlayer.Fault{half(blob), busy()},
 	call:   download(blob),
 }}

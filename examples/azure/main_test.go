@@ -23,7 +23,7 @@ import (
 )
 
 const want = `
-UploadBuffer: the server is busy, and says for how long
+UploadBuffer: the server is busy and says for how long
   attempt  outcome         class      what next
   1        503 ServerBusy  throttled  again in 20ms (Retry-After-Ms)
   2        503 ServerBusy  throttled  again in 30ms (X-Ms-Retry-After-Ms)
@@ -36,18 +36,18 @@ UploadFile: the server answers before it has read the file
   2        201 Created              success    done
   at the server: PUT, PUT 4194304 bytes eac733c2
 
-UploadFile: the connection breaks when all is sent
+UploadFile: the connection breaks after everything is sent
   attempt  outcome      class      what next
   1        EOF          transient  again in <wait> (backoff)
   2        201 Created  success    done
   at the server: PUT 4194304 bytes eac733c2, PUT 4194304 bytes eac733c2
 
-DownloadStream: a kept connection breaks, and net/http itself repeats the GET
+DownloadStream: a reused connection breaks, and net/http itself resends the GET
   attempt  outcome  class    what next
   1        200 OK   success  done
   at the server: GET, GET
 
-DownloadStream: the blob breaks off, and azblob asks for the rest of a busy server
+DownloadStream: the blob breaks off; azblob asks for the rest, and the server is busy
   attempt  outcome              class      what next
   1        200 OK               success    done
   1        503 ServerBusy       throttled  again in <wait> (backoff)

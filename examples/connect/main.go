@@ -3,22 +3,21 @@
 //
 //	go run .
 //
-// Plug retrip in as the transport of the http.Client that a connect client is
-// made of. connect repeats nothing by itself, so there is nothing to switch off.
+// Plug retrip in as the transport of the http.Client that a connect client uses.
+// connect retries nothing by itself, so there is nothing to switch off.
 //
-// A unary call is a POST, which may have had its effect when it fails: retrip
-// repeats it only after resource_exhausted, which connect sends as a 429.
-// Which procedures may be repeated stands in their schema, as idempotency_level,
-// and the interceptor tells retrip: see schema. With WithHTTPGet, those without
-// side effects are GETs, which need no such leave. For a single call there are
-// retrip.WithIdempotent(ctx) and, where the server knows it, an Idempotency-Key
-// among the request's headers.
+// A unary call is a POST, which may have been processed when it fails. retrip
+// retries it only after resource_exhausted, which connect sends as a 429. A schema
+// can declare a procedure idempotent (idempotency_level), and the interceptor tells
+// retrip: see schema. With WithHTTPGet, procedures without side effects are GETs, which
+// are retried anyway. For a single call there are retrip.WithIdempotent(ctx) and, if
+// the server supports it, an Idempotency-Key among the request's headers.
 //
 // connect's requests also need a small wrapper: see ownCopy.
 //
-// A stream begins with status 200 even if the procedure fails at once, and the
-// error comes at its end: retrip retries what goes wrong before the headers,
-// the rest is the caller's. So it is with all that connect sends in the gRPC
+// A stream begins with status 200 even if the procedure fails at once; the error
+// comes at its end. retrip retries failures before the headers and leaves later ones
+// to the caller. The same holds for everything that connect sends in the gRPC
 // protocol.
 package main
 
@@ -112,7 +111,7 @@ func leave(ctx context.Context, spec connect.Spec) context.Context {
 }
 
 // strategy is the standard mode, in a hurry: the server is ours.
-func strategy() *retrip.Strategy {
+func strategy(string) *retrip.Strategy {
 	s := retrip.Standard()
 	s.Backoff = retrip.FullJitter{Base: 20 * time.Millisecond, Cap: time.Second}
 	s.ThrottleBackoff = nil // as Backoff
@@ -123,7 +122,7 @@ func strategy() *retrip.Strategy {
 func run(w io.Writer) error {
 	server := newServer()
 	defer server.Close()
-	transport := &retrip.Transport{Strategy: strategy(), Observe: show.Lines(w)}
+	transport := &retrip.Transport{PerKey: strategy, Observe: show.Lines(w)}
 	defer transport.CloseIdleConnections()
 	ctx := context.Background()
 	idempotent := connect.WithIdempotency(connect.IdempotencyIdempotent)
@@ -138,19 +137,19 @@ func run(w io.Writer) error {
 		with  *client
 		text  string
 	}{
-		{"Unary call, unavailable: perhaps it had its effect", unavailable,
+		{"Unary call, unavailable: it may have been processed", unavailable,
 			unary, ctx, sayClient, "hello"},
-		{"Unary call, resource_exhausted: it had none", exhausted,
+		{"Unary call, resource_exhausted: it was not processed", exhausted,
 			unary, ctx, sayClient, "hello"},
-		{"Unary call that may be repeated, we say", unavailable,
+		{"Unary call that the caller declares idempotent", unavailable,
 			unary, retrip.WithIdempotent(ctx), sayClient, "hello"},
-		{"Unary call that may be repeated, says its schema", unavailable,
+		{"Unary call that its schema declares idempotent", unavailable,
 			unary, ctx, newClient(server.URL, say, transport, idempotent), "hello"},
 		{"Unary call without side effects, as a GET", unavailable,
 			unary, ctx, newClient(server.URL, look, transport, pure, connect.WithHTTPGet()), "hello"},
-		{"Stream that does not begin", unavailable,
+		{"Stream that fails before its headers", unavailable,
 			stream, ctx, newClient(server.URL, spell, transport, pure), "abc"},
-		{"Stream that ends with an error, which is not for retrip", nil,
+		{"Stream that ends with an error: retrip leaves that to the caller", nil,
 			stream, ctx, newClient(server.URL, spell, transport, pure), "ab?"},
 	}
 	for _, call := range calls {

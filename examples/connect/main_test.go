@@ -300,7 +300,7 @@ func serve(t *testing.T) (*server, *meter) {
 
 // over is a transport over a base.
 func over(base http.RoundTripper) *retrip.Transport {
-	return &retrip.Transport{Base: base, Strategy: strategy()}
+	return &retrip.Transport{Base: base, PerKey: strategy}
 }
 
 // A meter counts the calls of a base.

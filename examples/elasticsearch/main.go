@@ -1,23 +1,22 @@
 // Elasticsearch indexes and searches documents with go-elasticsearch over
-// retrip, at a cluster that is overloaded and behind a proxy that fails. It
-// needs no network but loopback.
+// retrip. The cluster is overloaded, and the proxy before it fails. It needs no
+// network but loopback.
 //
 //	go run .
 //
 // Plug retrip in as the transport and switch the client's own retries off
-// (Config.Transport and Config.DisableRetry are the same, but deprecated). Left
-// on, they would make up to 4 × 3 requests of one call, and they repeat every
-// request after 502, 503 and 504, without a wait and whatever it may have done:
-// a bulk without ids is then in the index twice. What they have that retrip does
-// not is the next node: to choose among several is the client's part, or a load
-// balancer's.
+// (Config.Transport and Config.DisableRetry do the same, but are deprecated). With
+// them, one call could make 4 × 3 requests. They also resend every request after
+// 502, 503 and 504 at once, even if it may have been processed: a bulk without ids is
+// then in the index twice. They can do one thing that retrip can't: try the next
+// node. Leave that choice to the client or to a load balancer.
 //
-// A POST says nothing of itself. retrip repeats one that was certainly not
-// processed, as after a 429; after a 503 it does if the call says that it may
-// (WithIdempotent), as a search does, and a bulk in which every action has an id.
+// A POST may be anything. retrip retries it if it was certainly not processed, as after
+// a 429. After a 503 it retries only a call that is declared idempotent with
+// WithIdempotent: a search, or a bulk in which every action has an id.
 //
-// The client checks that it speaks to Elasticsearch, by a header of the first
-// answer with a 2xx status. That a proxy's 503 before it has none is no matter.
+// The client checks a header of the first response with a 2xx status to see that it
+// speaks to Elasticsearch. A proxy's 503 before that does no harm.
 package main
 
 import (
@@ -56,11 +55,16 @@ func newClient(url string, t *retrip.Transport) (*elasticsearch.Client, error) {
 	)
 }
 
-func newTransport() *retrip.Transport {
+// strategy makes the strategy for one host.
+func strategy(string) *retrip.Strategy {
 	s := retrip.Standard()
 	// Standard waits a second after throttling; a demonstration has less time.
 	s.Backoff, s.ThrottleBackoff = retrip.FullJitter{Base: 2 * time.Millisecond, Cap: 10 * time.Millisecond}, nil
-	return &retrip.Transport{Strategy: s}
+	return s
+}
+
+func newTransport() *retrip.Transport {
+	return &retrip.Transport{PerKey: strategy}
 }
 
 // run plays all scenes and prints what happened to w.
@@ -111,30 +115,30 @@ var scenes = []scene{{
 	call:   index("1", "coffee"),
 }, {
 	// retrip keeps what it reads of a body that can't be reopened.
-	title:  "Index from a stream: the connection breaks when all is sent",
+	title:  "Index from a stream: the connection breaks after everything is sent",
 	faults: []faultlayer.Fault{faultlayer.HangUp},
 	call:   indexStream("2", "tea"),
 }, {
-	title:  "Bulk, a POST: the cluster rejects it, so that it did nothing",
+	title:  "Bulk, a POST: the cluster rejects it unprocessed",
 	faults: []faultlayer.Fault{rejected, rejected},
 	call:   bulk("water", "milk"),
 }, {
-	title:  "Bulk: the proxy lost it, perhaps when it was done",
+	title:  "Bulk: the proxy fails, perhaps after the cluster processed it",
 	faults: []faultlayer.Fault{noNode},
 	call:   bulk("water", "milk"),
 }, {
-	title:      "Bulk, declared idempotent since each action has its id",
+	title:      "Bulk, declared idempotent because each action has an id",
 	faults:     []faultlayer.Fault{noNode},
 	idempotent: true,
 	call:       bulk("water", "milk"),
 }, {
-	title:      "Search, a POST that may be repeated: rejected, then lost",
+	title:      "Search, a POST declared idempotent: first rejected, then lost by the proxy",
 	faults:     []faultlayer.Fault{rejected, noNode},
 	idempotent: true,
 	call:       search,
 }, {
 	// retrip sees one attempt, the cluster two.
-	title:  "Get: a kept connection breaks, and net/http itself repeats the GET",
+	title:  "Get: a reused connection breaks, and net/http itself resends the GET",
 	faults: []faultlayer.Fault{faultlayer.HangUp},
 	call:   get("1"),
 }}

@@ -28,14 +28,14 @@ Index with an id, a PUT: the proxy finds no node
   at the server: PUT 17 bytes 23298e67, PUT 17 bytes 23298e67, PUT 17 bytes 23298e67
   returned: 201 Created
 
-Index from a stream: the connection breaks when all is sent
+Index from a stream: the connection breaks after everything is sent
   attempt  outcome      class      what next
   1        EOF          transient  again in <wait> (backoff)
   2        201 Created  success    done
   at the server: PUT 15 bytes f3a1d329, PUT 15 bytes f3a1d329
   returned: 201 Created
 
-Bulk, a POST: the cluster rejects it, so that it did nothing
+Bulk, a POST: the cluster rejects it unprocessed
   attempt  outcome                class      what next
   1        429 Too Many Requests  throttled  again in <wait> (backoff)
   2        429 Too Many Requests  throttled  again in <wait> (backoff)
@@ -43,20 +43,20 @@ Bulk, a POST: the cluster rejects it, so that it did nothing
   at the server: POST 120 bytes ef495e97, POST 120 bytes ef495e97, POST 120 bytes ef495e97
   returned: 200 OK
 
-Bulk: the proxy lost it, perhaps when it was done
+Bulk: the proxy fails, perhaps after the cluster processed it
   attempt  outcome                  class      what next
   1        503 Service Unavailable  transient  stop: not idempotent
   at the server: POST 120 bytes ef495e97
   returned: 503 Service Unavailable
 
-Bulk, declared idempotent since each action has its id
+Bulk, declared idempotent because each action has an id
   attempt  outcome                  class      what next
   1        503 Service Unavailable  transient  again in <wait> (backoff)
   2        200 OK                   success    done
   at the server: POST 120 bytes ef495e97, POST 120 bytes ef495e97
   returned: 200 OK
 
-Search, a POST that may be repeated: rejected, then lost
+Search, a POST declared idempotent: first rejected, then lost by the proxy
   attempt  outcome                  class      what next
   1        429 Too Many Requests    throttled  again in <wait> (backoff)
   2        503 Service Unavailable  transient  again in <wait> (backoff)
@@ -64,7 +64,7 @@ Search, a POST that may be repeated: rejected, then lost
   at the server: POST 26 bytes baa6846b, POST 26 bytes baa6846b, POST 26 bytes baa6846b
   returned: 200 OK
 
-Get: a kept connection breaks, and net/http itself repeats the GET
+Get: a reused connection breaks, and net/http itself resends the GET
   attempt  outcome  class    what next
   1        200 OK   success  done
   at the server: GET, GET

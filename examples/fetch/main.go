@@ -52,19 +52,35 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 		requestCtx, cancel = context.WithTimeout(ctx, o.timeout)
 		defer cancel()
 	}
+	requestCtx, trace := retrip.WithTrace(requestCtx)
+	out, err := openOutput(o.output, stdout)
+	if err != nil {
+		fmt.Fprintf(stderr, "fetch: %v\n", err)
+		return exitUsage
+	}
+	defer out.discard()
 	req, err := o.request(requestCtx, stdin)
 	if err != nil {
 		fmt.Fprintf(stderr, "fetch: %v\n", err)
 		return exitUsage
 	}
 
-	resp, err := o.client(stderr).Do(req)
+	status := &statusLine{to: stderr, on: isTerminal(stderr)}
+	resp, err := o.client(stderr, status).Do(req)
+	status.clear()
 	if err != nil {
-		return fail(ctx, stderr, "no response", err)
+		return o.fail(ctx, stderr, trace, "no response", err)
 	}
 	defer resp.Body.Close()
-	if err := o.save(resp, stdout, stderr); err != nil {
-		return fail(ctx, stderr, "the response is not complete", err)
+	err = download(resp, out.Writer, status)
+	if err == nil {
+		err = out.commit()
+	}
+	if err != nil {
+		if out.target != "" {
+			err = fmt.Errorf("%w; %s stays as it was", err, o.output)
+		}
+		return o.fail(ctx, stderr, trace, "the response is not complete", err)
 	}
 	if resp.StatusCode >= 400 {
 		fmt.Fprintf(stderr, "fetch: status %d %s\n", resp.StatusCode, http.StatusText(resp.StatusCode))
@@ -74,7 +90,7 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 }
 
 // client is where retrip comes in.
-func (o options) client(stderr io.Writer) *http.Client {
+func (o options) client(stderr io.Writer, status *statusLine) *http.Client {
 	transport := &retrip.Transport{
 		AttemptTimeout: o.attemptTimeout,
 		PerKey: func(string) *retrip.Strategy { // each host of a redirect has its own
@@ -84,31 +100,24 @@ func (o options) client(stderr io.Writer) *http.Client {
 			}
 			return s
 		},
-	}
-	if o.verbose {
-		transport.Observe = func(e retrip.Event) { fmt.Fprintln(stderr, describe(e)) }
+		Observe: func(e retrip.Event) {
+			switch {
+			case o.verbose:
+				fmt.Fprintln(stderr, describe(e))
+			case !e.Final:
+				status.show(what(e))
+			}
+		},
 	}
 	return &http.Client{Transport: transport}
 }
 
-// save writes the response's body to where it should go.
-func (o options) save(resp *http.Response, stdout, stderr io.Writer) error {
-	if o.output == "" {
-		return download(resp, stdout, stderr)
-	}
-	f, err := os.Create(o.output)
-	if err != nil {
-		return err
-	}
-	return errors.Join(download(resp, f, stderr), f.Close())
-}
-
-// download copies the response's body to out, with a progress line for those
-// who watch. Text and progress on one screen would spoil each other.
-func download(resp *http.Response, out, stderr io.Writer) error {
+// download copies the response's body to out, with the progress on a line of the
+// terminal. Text and progress on one screen would spoil each other.
+func download(resp *http.Response, out io.Writer, status *statusLine) error {
 	body := io.Reader(resp.Body)
-	if isTerminal(stderr) && !isTerminal(out) {
-		p := &progress{to: stderr, total: resp.ContentLength}
+	if status.on && !isTerminal(out) {
+		p := &progress{line: status, total: resp.ContentLength}
 		defer p.end()
 		body = io.TeeReader(body, p)
 	}
@@ -116,9 +125,9 @@ func download(resp *http.Response, out, stderr io.Writer) error {
 	return err
 }
 
-// fail reports an error without the URL that http.Client puts in front of it,
-// since that may hold a password or a token.
-func fail(ctx context.Context, stderr io.Writer, what string, err error) int {
+// fail reports an error. It leaves out the URL that http.Client puts in front of
+// it, since that may hold a password or a token.
+func (o options) fail(ctx context.Context, stderr io.Writer, trace *retrip.Trace, what string, err error) int {
 	if ctx.Err() != nil {
 		fmt.Fprintln(stderr, "fetch: interrupted")
 		return exitInterrupted
@@ -126,6 +135,12 @@ func fail(ctx context.Context, stderr io.Writer, what string, err error) int {
 	if withURL := (*url.Error)(nil); errors.As(err, &withURL) {
 		err = withURL.Err
 	}
-	fmt.Fprintf(stderr, "fetch: %s: %v\n", what, err)
+	if o.timeout > 0 && errors.Is(err, context.DeadlineExceeded) {
+		what += fmt.Sprintf(" within %v", o.timeout)
+	}
+	if own := (*retrip.Error)(nil); !errors.As(err, &own) { // which has the number itself
+		what += sent(trace)
+	}
+	fmt.Fprintf(stderr, "fetch: %s: %s: %v\n", target(o.method, o.url), what, err)
 	return exitNoResponse
 }

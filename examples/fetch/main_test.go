@@ -11,6 +11,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 )
@@ -76,6 +77,13 @@ func truncate(w http.ResponseWriter, _ *http.Request) {
 	_, _ = io.WriteString(w, "only this") // the client sees the connection end
 }
 
+// stall sends the start of a body, and no more.
+func stall(w http.ResponseWriter, r *http.Request) {
+	_, _ = io.WriteString(w, "only this")
+	_ = http.NewResponseController(w).Flush()
+	<-r.Context().Done()
+}
+
 type result struct {
 	code           int
 	stdout, stderr string
@@ -118,14 +126,17 @@ func TestExitCodeAndOutput(t *testing.T) {
 		{"mode with four attempts", []http.HandlerFunc{busy, busy, busy, ok}, []string{"-mode", "legacy"}, 4, result{0, "content", ""}},
 		{"adaptive", []http.HandlerFunc{busy, ok}, []string{"-mode", "adaptive"}, 2, result{0, "content", ""}},
 		{"hangs once", []http.HandlerFunc{hang, ok}, []string{"-attempt-timeout", "200ms"}, 2, result{0, "content", ""}},
-		{"hangs", []http.HandlerFunc{hang}, []string{"-timeout", "200ms"}, 1, result{3, "", "fetch: no response: context deadline exceeded\n"}},
+		{"hangs", []http.HandlerFunc{hang}, []string{"-timeout", "200ms"}, 1, result{3, "", "fetch: GET <host>: no response within 200ms (1 attempt): context deadline exceeded\n"}},
 		{"asks for more time than there is", []http.HandlerFunc{retryAfter("30")}, []string{"-timeout", "10s"}, 1, result{1, "later", "fetch: status 503 Service Unavailable\n"}},
-		{"breaks off", []http.HandlerFunc{truncate}, nil, 1, result{3, "only this", "fetch: the response is not complete: unexpected EOF\n"}},
+		{"hangs after a failure", []http.HandlerFunc{busy, hang}, []string{"-timeout", "1s"}, 2, result{3, "", "fetch: GET <host>: no response within 1s: retrip: cancelled after 2 attempts: context deadline exceeded (last status: 503)\n"}},
+		{"stalls", []http.HandlerFunc{stall}, []string{"-timeout", "200ms"}, 1, result{3, "only this", "fetch: GET <host>: the response is not complete within 200ms (1 attempt): context deadline exceeded\n"}},
+		{"breaks off", []http.HandlerFunc{truncate}, nil, 1, result{3, "only this", "fetch: GET <host>: the response is not complete (1 attempt): unexpected EOF\n"}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
 			server := serve(t, test.answers...)
 			got := fetch(t.Context(), "", append(test.flags, server.URL)...)
+			got.stderr = normal(got.stderr)
 			require.Equal(t, test.want, got)
 			requests, _ := server.received()
 			require.Len(t, requests, test.attempts)
@@ -139,7 +150,7 @@ func TestNoServer(t *testing.T) {
 	server.Close()
 	got := fetch(t.Context(), "", "-attempts", "1", server.URL)
 	require.Equal(t, exitNoResponse, got.code)
-	require.Contains(t, got.stderr, "fetch: no response: ")
+	require.Contains(t, normal(got.stderr), "fetch: GET <host>: no response (1 attempt): ")
 	require.Contains(t, got.stderr, "connection refused")
 }
 
@@ -214,22 +225,90 @@ func TestHeaders(t *testing.T) {
 	require.Equal(t, "other.example", requests[0].Host)
 }
 
+// content is what a file holds, and what else is in its directory.
+func content(t *testing.T, file string) string {
+	t.Helper()
+	text, err := os.ReadFile(file)
+	require.NoError(t, err)
+	entries, err := os.ReadDir(filepath.Dir(file))
+	require.NoError(t, err)
+	require.Len(t, entries, 1, "no file is left beside it")
+	return string(text)
+}
+
+// A file keeps what it holds until the whole body is there, and its permissions
+// then, too.
 func TestOutputFile(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "out")
-	require.NoError(t, os.WriteFile(file, []byte("an earlier and longer download"), 0o600))
+	require.NoError(t, os.WriteFile(file, []byte("an earlier and longer download"), 0o640))
+	for _, test := range []struct {
+		name   string
+		answer http.HandlerFunc
+		stderr string
+	}{
+		{"no response", hang, "fetch: GET <host>: no response within 100ms (1 attempt): context deadline exceeded\n"},
+		{"stalls", stall, "fetch: GET <host>: the response is not complete within 100ms (1 attempt): context deadline exceeded; <file> stays as it was\n"},
+		{"breaks off", truncate, "fetch: GET <host>: the response is not complete (1 attempt): unexpected EOF; <file> stays as it was\n"},
+	} {
+		server := serve(t, test.answer)
+		got := fetch(t.Context(), "", "-timeout", "100ms", "-o", file, server.URL)
+		require.Equal(t, exitNoResponse, got.code, test.name)
+		require.Equal(t, test.stderr, strings.ReplaceAll(normal(got.stderr), file, "<file>"))
+		require.Equal(t, "an earlier and longer download", content(t, file), test.name)
+	}
 
-	server := serve(t, hang)
-	require.Equal(t, exitNoResponse, fetch(t.Context(), "", "-timeout", "30ms", "-o", file, server.URL).code)
-	kept, err := os.ReadFile(file)
-	require.NoError(t, err)
-	require.Equal(t, "an earlier and longer download", string(kept), "without a response, the file stays")
-
-	server = serve(t, answer(200, "content"))
+	server := serve(t, answer(200, "content"))
 	require.Equal(t, result{}, fetch(t.Context(), "", "-o", file, server.URL))
-	written, err := os.ReadFile(file)
+	require.Equal(t, "content", content(t, file))
+	info, err := os.Stat(file)
 	require.NoError(t, err)
-	require.Equal(t, "content", string(written))
+	require.Equal(t, os.FileMode(0o640), info.Mode().Perm())
+}
+
+// A file that was not there is not there after a failure either.
+func TestOutputFileThatIsNew(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	server := serve(t, truncate)
+	require.Equal(t, exitNoResponse, fetch(t.Context(), "", "-o", filepath.Join(dir, "out"), server.URL).code)
+	require.Equal(t, exitUsage, fetch(t.Context(), "", "-o", filepath.Join(dir, "out"), "-d", "@missing", server.URL).code)
+	entries, err := os.ReadDir(dir)
+	require.NoError(t, err)
+	require.Empty(t, entries)
+}
+
+func TestInterruptKeepsTheOutputFile(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "out")
+	require.NoError(t, os.WriteFile(file, []byte("an earlier download"), 0o600))
+	ctx, interrupt := context.WithCancel(t.Context())
+	server := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		time.AfterFunc(50*time.Millisecond, interrupt) // the start of the body is there then
+		stall(w, r)
+	})
+	require.Equal(t, result{130, "", "fetch: interrupted\n"}, fetch(ctx, "", "-o", file, server.URL))
+	require.Equal(t, "an earlier download", content(t, file))
+}
+
+// What a link leads to is replaced, not the link. A device is written to.
+func TestOutputThatIsNoRegularFile(t *testing.T) {
+	t.Parallel()
+	dir, file := t.TempDir(), filepath.Join(t.TempDir(), "out")
+	link := filepath.Join(dir, "link")
+	require.NoError(t, os.WriteFile(file, []byte("earlier"), 0o600))
+	require.NoError(t, os.Symlink(file, link))
+	server := serve(t, answer(200, "content"))
+	require.Equal(t, result{}, fetch(t.Context(), "", "-o", link, server.URL))
+	require.Equal(t, "content", content(t, file))
+	info, err := os.Lstat(link)
+	require.NoError(t, err)
+	require.Equal(t, os.ModeSymlink, info.Mode().Type())
+
+	require.Equal(t, result{}, fetch(t.Context(), "", "-o", os.DevNull, server.URL))
+	info, err = os.Stat(os.DevNull)
+	require.NoError(t, err)
+	require.NotZero(t, info.Mode()&os.ModeDevice)
 }
 
 func TestVerbose(t *testing.T) {
@@ -257,7 +336,7 @@ func TestVerboseWithoutResponse(t *testing.T) {
 	require.Equal(t, exitNoResponse, got.code)
 	require.Regexp(t, `^fetch: GET <host>: attempt 1: timeout, transient, again in <wait> \(backoff\)
 fetch: GET <host>: attempt 2: timeout, stop: attempts exhausted
-fetch: no response: retrip: attempts exhausted after 2 attempts: no response headers within the attempt timeout of 20ms\n$`, normal(got.stderr))
+fetch: GET <host>: no response: retrip: attempts exhausted after 2 attempts: no response headers within the attempt timeout of 20ms\n$`, normal(got.stderr))
 	require.NotContains(t, got.stderr, "secret")
 }
 
@@ -275,6 +354,8 @@ func TestBadInput(t *testing.T) {
 		{"flag after the URL", []string{url, "-v"}, []string{"put the flags before the URL"}},
 		{"no scheme", []string{"example.com/secret"}, []string{"the URL is not complete", "https://host/path"}},
 		{"no host", []string{"http:///secret"}, []string{"the URL is not complete", "https://host/path"}},
+		{"host without scheme", []string{"localhost:8080/secret"}, []string{"the URL is not complete", "https://host/path"}},
+		{"another scheme", []string{"ftp://x/secret"}, []string{"not ftp", "use a URL that begins with https:// or http://"}},
 		{"bad URL", []string{"http://u:secret@[::1/"}, []string{"the URL makes no sense"}},
 		{"unknown flag", []string{"-z", url}, []string{"-z", "fetch -h explains the flags"}},
 		{"unknown mode", []string{"-mode", "turbo", url}, []string{"-mode", "use one of standard, legacy, adaptive"}},
@@ -312,7 +393,7 @@ func TestHelp(t *testing.T) {
 func TestProgress(t *testing.T) {
 	t.Parallel()
 	var shown strings.Builder
-	p := &progress{to: &shown, total: 3 << 20}
+	p := &progress{line: &statusLine{to: &shown, on: true}, total: 3 << 20}
 	for range 3 { // the second and the third follow too soon to be shown
 		_, err := p.Write(make([]byte, 1<<20))
 		require.NoError(t, err)

@@ -32,7 +32,8 @@ to standard output.
                       content, @- for standard input. Its Content-Type is up to -H
   -idempotent         the request may be sent again even if an attempt that
                       failed may have had its effect
-  -o file             write the body to a file
+  -o file             write the body to a file, which is replaced only when the
+                      whole body is there
   -v                  report each attempt on standard error
   -h                  print this help
 
@@ -162,8 +163,11 @@ func parseURL(s string) (*url.URL, error) {
 		}
 		return nil, fmt.Errorf("the URL makes no sense: %w", err)
 	}
-	if u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
+	switch {
+	case u.Scheme == "" || u.Hostname() == "": // also of host:port, whose host is taken for a scheme
 		return nil, errors.New("the URL is not complete: write it as https://host/path")
+	case u.Scheme != "http" && u.Scheme != "https":
+		return nil, fmt.Errorf("fetch speaks http and https, not %s: use a URL that begins with https:// or http://", u.Scheme)
 	}
 	return u, nil
 }

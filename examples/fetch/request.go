@@ -11,14 +11,11 @@ import (
 	"github.com/retrip-go/retrip"
 )
 
-// request builds the request, and finds out what would go wrong only after it
-// was sent: a file that can't be read or written.
+// request builds the request. It opens a file that is to be sent, so that a file
+// which can't be read is found before anything is sent.
 func (o options) request(ctx context.Context, stdin io.Reader) (*http.Request, error) {
 	if o.idempotent {
 		ctx = retrip.WithIdempotent(ctx)
-	}
-	if err := o.checkOutput(); err != nil {
-		return nil, err
 	}
 	body, size, err := o.body(stdin)
 	if err != nil {
@@ -66,17 +63,4 @@ func (o options) body(stdin io.Reader) (body io.Reader, size int64, err error) {
 		size = info.Size()
 	}
 	return f, size, nil
-}
-
-// checkOutput tries whether -o can be written. What the file holds is left
-// alone until there is a response to replace it.
-func (o options) checkOutput() error {
-	if o.output == "" {
-		return nil
-	}
-	f, err := os.OpenFile(o.output, os.O_WRONLY|os.O_CREATE, 0o666)
-	if err != nil {
-		return fmt.Errorf("-o: %w: name a file that can be written", err)
-	}
-	return f.Close()
 }

@@ -1,26 +1,24 @@
 // Gcs stores objects in Google Cloud Storage and reads them, with Google's
-// client over retrip. The server is busy, answers early, hangs up and breaks
-// off; it is fake-gcs-server, and needs no network but loopback.
+// client over retrip. The server is fake-gcs-server; it is busy, answers early, hangs
+// up and breaks off. It needs no network but loopback.
 //
 //	go run .
 //
-// Plug retrip in with option.WithHTTPClient. Google's credentials then go around
-// it: google.golang.org/api/transport/http.NewTransport(ctx, t, options...) is
-// the client's Transport. Switch the client's own retries off, which know no end
-// but the context's. RetryNever does not: the chunks of a resumable upload are
-// sent again for 32 seconds in any case, unless a function says that no error is
-// worth it.
+// Plug retrip in with option.WithHTTPClient. Google's credentials then wrap it: the
+// client's Transport is google.golang.org/api/transport/http.NewTransport(ctx, t, options...).
 //
-// All uploads are POSTs, which retrip does not repeat by itself after a 503.
-// Here the call says that it may, since to write the same object twice is as
-// good as once. Say it where that is true: if the bucket keeps versions, or
-// others write the object too, better set a precondition (Conditions), so that
-// the second time fails. To send a chunk of a resumable upload again is what the
-// client itself would do.
+// Switch the client's own retries off, which otherwise go on until the context ends.
+// RetryNever is not enough: it resends the chunks of a resumable upload for 32 seconds
+// all the same, unless a function says that no error is worth a retry.
 //
-// What the client does above its requests stays its own: it asks for the rest of
-// an object that broke off while it was read, and retrip sends that request
-// again if need be.
+// All uploads are POSTs, which retrip does not resend after a 503 by default. Here the
+// calls are declared idempotent, because writing the same object twice does no harm.
+// That is not always so: if the bucket keeps versions, or others write the object,
+// too, set a precondition (Conditions), so that the second write fails. Resending a
+// chunk of a resumable upload is what the client itself would do.
+//
+// The client asks for the rest of an object that broke off while it was read. That is a
+// request of its own, which retrip retries if necessary.
 package main
 
 import (
@@ -65,12 +63,17 @@ func newClient(ctx context.Context, url string, t *retrip.Transport) (*storage.C
 // those of chunks.
 func never(error) bool { return false }
 
-func newTransport() *retrip.Transport {
+// strategy makes the strategy for one host.
+func strategy(string) *retrip.Strategy {
 	s := retrip.Standard()
 	// Standard waits a second after throttling; a demonstration has less time.
 	s.Backoff, s.ThrottleBackoff = retrip.FullJitter{Base: 2 * time.Millisecond, Cap: 10 * time.Millisecond}, nil
+	return s
+}
+
+func newTransport() *retrip.Transport {
 	return &retrip.Transport{
-		Strategy: s,
+		PerKey: strategy,
 		// With a ChunkSize of 0 the client streams a body that can't be reopened,
 		// and retrip keeps up to so much of it. Chunks need nothing: the client
 		// has them in memory.
@@ -126,7 +129,7 @@ var object = faultlayer.Noise(4 << 20)
 var chunks = object[:5*chunk/2]
 
 var scenes = []scene{{
-	title:  "Writer, all at once: the server is busy, and says for how long",
+	title:  "Writer, all at once: the server is busy and says for how long",
 	faults: []faultlayer.Fault{busy("Retry-After", "0.02"), busy()},
 	call:   write(object, atOnce),
 }, {
@@ -134,7 +137,7 @@ var scenes = []scene{{
 	faults: []faultlayer.Fault{faultlayer.Early(http.StatusServiceUnavailable)},
 	call:   write(object, atOnce),
 }, {
-	title:  "Writer, resumable in three chunks: the connection breaks when the second is sent",
+	title:  "Writer, resumable in three chunks: the connection breaks after the second is sent",
 	match:  func(r *http.Request) bool { return strings.HasPrefix(r.Header.Get("Content-Range"), "bytes 262144-") },
 	faults: []faultlayer.Fault{faultlayer.HangUp},
 	call:   write(chunks, chunk),
@@ -144,11 +147,11 @@ var scenes = []scene{{
 	call:   read(chunks),
 }, {
 	// retrip sees one attempt, the server two.
-	title:  "Reader: a kept connection breaks, and net/http itself repeats the GET",
+	title:  "Reader: a reused connection breaks, and net/http itself resends the GET",
 	faults: []faultlayer.Fault{faultlayer.HangUp},
 	call:   read(chunks),
 }, {
-	title:  "Reader: the object breaks off, and the client asks for the rest of a busy server",
+	title:  "Reader: the object breaks off; the client asks for the rest, and the server is busy",
 	faults: []faultlayer.Fault{half(chunks), busy()},
 	call:   read(chunks),
 }}

@@ -20,7 +20,7 @@ import (
 )
 
 const want = `
-Writer, all at once: the server is busy, and says for how long
+Writer, all at once: the server is busy and says for how long
   attempt  outcome                  class      what next
   1        503 Service Unavailable  transient  again in 20ms (Retry-After)
   2        503 Service Unavailable  transient  again in <wait> (backoff)
@@ -33,7 +33,7 @@ Writer, all at once: the server answers before it has read the object
   2        200 OK                   success    done
   at the server: POST, POST 4194614 bytes <hash>
 
-Writer, resumable in three chunks: the connection breaks when the second is sent
+Writer, resumable in three chunks: the connection breaks after the second is sent
   attempt  outcome  class      what next
   1        200 OK   success    done
   1        200 OK   success    done
@@ -49,12 +49,12 @@ Reader: the server is busy
   3        200 OK                   success    done
   at the server: GET, GET, GET
 
-Reader: a kept connection breaks, and net/http itself repeats the GET
+Reader: a reused connection breaks, and net/http itself resends the GET
   attempt  outcome  class    what next
   1        200 OK   success  done
   at the server: GET, GET
 
-Reader: the object breaks off, and the client asks for the rest of a busy server
+Reader: the object breaks off; the client asks for the rest, and the server is busy
   attempt  outcome                  class      what next
   1        200 OK                   success    done
   1        503 Service Unavailable  transient  again in <wait> (backoff)

@@ -4,17 +4,17 @@
 //	go run .
 //
 // Plug retrip in with github.WithTransport and the strategy services.GitHub,
-// which knows both of GitHub's limits. go-github repeats nothing by itself, so
-// there is nothing to switch off; leave alone the context key
-// SleepUntilPrimaryRateLimitResetWhenRateLimited, with which it waits and calls
-// again on top of us, and repeats a POST without its body.
+// which knows both of GitHub's limits. go-github retries nothing by itself, so
+// there is nothing to switch off. Don't use the context key
+// SleepUntilPrimaryRateLimitResetWhenRateLimited: with it, go-github waits and calls
+// again above retrip, and resends a POST without its body.
 //
-// But it remembers: once an answer, be it a success, says that no calls remain,
-// it refuses further ones with a RateLimitError and sends nothing until the
-// limit is reset. Where that may be an hour away, keep it so: GitHub asks not
-// to be called in vain. A call that should rather wait its turn, as long as
-// Strategy.MaxRetryAfter allows, passes by with the context key BypassRateLimitCheck.
-// What retrip itself waited out, go-github never sees.
+// go-github remembers the limit. Once a response, even a success, says that no calls
+// remain, it refuses further ones with a RateLimitError and sends nothing until the
+// limit is reset. Keep that if the reset may be an hour away: GitHub asks clients not
+// to call in vain. For a call that should wait instead, as long as
+// Strategy.MaxRetryAfter allows, use the context key BypassRateLimitCheck. go-github
+// never sees the refusals that retrip itself waited out.
 package main
 
 import (
@@ -47,7 +47,7 @@ func newClient(url string, transport http.RoundTripper) (*github.Client, error) 
 }
 
 // strategy is GitHub's, in a hurry: the server is ours.
-func strategy() *retrip.Strategy {
+func strategy(string) *retrip.Strategy {
 	s := services.GitHub()
 	s.ThrottleBackoff = retrip.FullJitter{Base: 20 * time.Millisecond, Cap: time.Second}
 	return s
@@ -57,7 +57,7 @@ func strategy() *retrip.Strategy {
 func run(w io.Writer) error {
 	server := newServer()
 	defer server.Close()
-	transport := &retrip.Transport{Strategy: strategy(), Observe: show.Lines(w)}
+	transport := &retrip.Transport{PerKey: strategy, Observe: show.Lines(w)}
 	defer transport.CloseIdleConnections()
 	client, err := newClient(server.URL, transport)
 	if err != nil {
@@ -65,7 +65,7 @@ func run(w io.Writer) error {
 	}
 	ctx := context.Background()
 
-	fmt.Fprintln(w, "List, while the hour's calls are used up:")
+	fmt.Fprintln(w, "List, when the hourly limit is used up:")
 	server.faults.Fail(nil, primaryLimit(http.StatusForbidden))
 	comments, _, err := client.Issues.ListComments(ctx, "retrip-go", "retrip", 1, nil)
 	if err != nil {
@@ -73,7 +73,7 @@ func run(w io.Writer) error {
 	}
 	fmt.Fprintf(w, "  returned: %d comment, %q\n", len(comments), comments[0].GetBody())
 
-	fmt.Fprintln(w, "Create, too soon after others: a POST, but one that was refused did nothing")
+	fmt.Fprintln(w, "Create, over the secondary limit: a POST, but the refused one was not processed")
 	server.faults.Fail(nil, secondaryLimit("1"))
 	comment, err := create(ctx, client, "Second.")
 	if err != nil {
@@ -81,7 +81,7 @@ func run(w io.Writer) error {
 	}
 	fmt.Fprintf(w, "  returned: comment %d, %q\n", comment.GetID(), comment.GetBody())
 
-	fmt.Fprintln(w, "Create, with the last call that remains; go-github refuses the next without a request:")
+	fmt.Fprintln(w, "Create, with the last call of the limit; go-github refuses the next one without a request:")
 	server.faults.Fail(nil, server.lastCall)
 	if _, err = create(ctx, client, "Third."); err != nil {
 		return err
@@ -92,7 +92,7 @@ func run(w io.Writer) error {
 	}
 	fmt.Fprintln(w, "  returned: RateLimitError")
 
-	fmt.Fprintln(w, "Create, past go-github's memory: retrip waits for the reset")
+	fmt.Fprintln(w, "Create, bypassing go-github's own check: retrip waits for the reset")
 	server.faults.Fail(nil, primaryLimit(http.StatusTooManyRequests))
 	comment, err = create(context.WithValue(ctx, github.BypassRateLimitCheck, true), client, "Fourth.")
 	if err != nil {

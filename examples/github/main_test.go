@@ -138,7 +138,7 @@ func TestGoGitHubsOwnRetry(t *testing.T) {
 	h2.EnableHTTP2 = true
 	h2.StartTLS()
 	t.Cleanup(h2.Close)
-	client, err = newClient(h2.URL, &retrip.Transport{Base: h2.Client().Transport, Strategy: strategy()})
+	client, err = newClient(h2.URL, &retrip.Transport{Base: h2.Client().Transport, PerKey: strategy})
 	require.NoError(t, err)
 	_, err = create(ctx, client, "text")
 	require.Error(t, err)
@@ -186,7 +186,7 @@ func serve(t *testing.T) (*server, *meter, *github.Client) {
 	server := newServer()
 	t.Cleanup(server.Close)
 	base := &meter{RoundTripper: new(http.Transport)}
-	client, err := newClient(server.URL, &retrip.Transport{Base: base, Strategy: strategy()})
+	client, err := newClient(server.URL, &retrip.Transport{Base: base, PerKey: strategy})
 	require.NoError(t, err)
 	return server, base, client
 }

@@ -35,15 +35,18 @@ import (
 // here. What is a policy is compared with the package that it comes from.
 
 func pageStart() *http.Client {
-	s := retrip.Standard()
+	strategy := func(string) *retrip.Strategy {
+		s := retrip.Standard()
+		return s
+	}
 	transport := &retrip.Transport{
-		Strategy: s, // or PerKey, for a strategy and a quota per host
+		PerKey: strategy, // called once for each host
 	}
 	client := &http.Client{Transport: transport}
 	return client
 }
 
-func pageRetryable() (before, after *http.Client) {
+func pageRetryable() (before *http.Client, transport *retrip.Transport, after *http.Client) {
 	{
 		client := retryablehttp.NewClient() // before
 		client.RetryMax = 3
@@ -54,8 +57,19 @@ func pageRetryable() (before, after *http.Client) {
 		CheckRetry: retryablehttp.DefaultRetryPolicy, Backoff: retryablehttp.DefaultBackoff,
 		RetryWaitMin: time.Second, RetryWaitMax: 30 * time.Second, RetryMax: 3,
 	}
-	client := &http.Client{Transport: &retrip.Transport{Strategy: policy.Strategy()}}
-	return before, client
+	transport = func() *retrip.Transport {
+		transport := &retrip.Transport{
+			PerKey: func(string) *retrip.Strategy { return policy.Strategy() },
+		}
+		return transport
+	}()
+	client := &http.Client{Transport: migrate.ErrorOnGiveUp(transport)} // or transport, for the last response
+	return before, transport, client
+}
+
+func pageErrors(transport *retrip.Transport) *http.Client {
+	client := &http.Client{Transport: migrate.ErrorOnGiveUp(transport)}
+	return client
 }
 
 func pageRetryAfter(policy migrate.RetryableHTTP) *retrip.Strategy {
@@ -74,12 +88,21 @@ func beforeRetries(prepareRetry func(*http.Request) error) func(*http.Request, r
 	}
 }
 
-func pageRehttp(retry rehttp.RetryFn, delay rehttp.DelayFn) (before, after http.RoundTripper) {
+func beforeAttempts(hook retryablehttp.RequestLogHook) func(*http.Request, retrip.PrepareInfo) error {
+	return func(req *http.Request, p retrip.PrepareInfo) error {
+		hook(nil, req, p.Number-1) // or your own Logger
+		return nil
+	}
+}
+
+func pageRehttp(retry rehttp.RetryFn, delay rehttp.DelayFn) (before http.RoundTripper, after *retrip.Transport) {
 	{
 		transport := rehttp.NewTransport(nil, retry, delay) // before
 		before = transport
 	}
-	transport := &retrip.Transport{Strategy: migrate.Rehttp(retry, delay)} // after
+	transport := &retrip.Transport{ // after
+		PerKey: func(string) *retrip.Strategy { return migrate.Rehttp(retry, delay) },
+	}
 	return before, transport
 }
 
@@ -91,18 +114,24 @@ var noBodies = retrip.Classifier(retrip.ClassifierFunc(func(a retrip.Attempt) re
 	return retrip.Unknown
 }))
 
-func pageFailsafe() (http.RoundTripper, *retrip.Strategy) {
-	retry := failsafehttp.NewRetryPolicyBuilder(). // before
-							WithBackoff(time.Second, 30*time.Second).
-							WithMaxRetries(3).
-							Build()
-	transport := failsafehttp.NewRoundTripper(nil, retry)
-
-	s := retrip.Standard() // after
-	s.MaxAttempts = 4
-	s.Backoff = retrip.Exponential{Base: time.Second, Cap: 30 * time.Second}
-	s.ThrottleBackoff = nil // the same after throttling
-	return transport, s
+func pageFailsafe() (before http.RoundTripper, after *retrip.Transport) {
+	{
+		retry := failsafehttp.NewRetryPolicyBuilder(). // before
+								WithBackoff(time.Second, 30*time.Second).
+								WithMaxRetries(3).
+								Build()
+		transport := failsafehttp.NewRoundTripper(nil, retry)
+		before = transport
+	}
+	strategy := func(string) *retrip.Strategy { // after
+		s := retrip.Standard()
+		s.MaxAttempts = 4
+		s.Backoff = retrip.Exponential{Base: time.Second, Cap: 30 * time.Second}
+		s.ThrottleBackoff = nil // the same after throttling
+		return s
+	}
+	transport := &retrip.Transport{PerKey: strategy}
+	return before, transport
 }
 
 func handleIf(predicate func(*http.Response, error) bool) retrip.Classifier {
@@ -142,7 +171,7 @@ func between(shortest, longest time.Duration) func(retrip.Retry) (time.Duration,
 	}
 }
 
-func pageHeimdall(retrier heimdall.Retriable) (*httpclient.Client, *retrip.Strategy, *http.Client) {
+func pageHeimdall(retrier heimdall.Retriable) (*httpclient.Client, *http.Client) {
 	before := func() *httpclient.Client {
 		client := httpclient.NewClient( // before
 			httpclient.WithHTTPTimeout(10*time.Second),
@@ -151,35 +180,41 @@ func pageHeimdall(retrier heimdall.Retriable) (*httpclient.Client, *retrip.Strat
 		)
 		return client
 	}
-	s := retrip.Standard() // after
-	s.MaxAttempts = 4
-	s.Backoff = retrip.BackoffFunc(func(r retrip.Retry) (time.Duration, bool) { return retrier.NextInterval(r.Index), true })
-	s.ThrottleBackoff = nil // the same after throttling
-	client := &http.Client{Transport: &retrip.Transport{Strategy: s, AttemptTimeout: 10 * time.Second}}
-	return before(), s, client
+	strategy := func(string) *retrip.Strategy { // after
+		s := retrip.Standard()
+		s.MaxAttempts = 4
+		s.Backoff = retrip.BackoffFunc(func(r retrip.Retry) (time.Duration, bool) { return retrier.NextInterval(r.Index), true })
+		s.ThrottleBackoff = nil // the same after throttling
+		return s
+	}
+	client := &http.Client{Transport: &retrip.Transport{PerKey: strategy, AttemptTimeout: 10 * time.Second}}
+	return before(), client
 }
 
 func heimdallRule(resp *http.Response, err error) bool {
 	return err != nil || resp.StatusCode >= 500
 }
 
-func pageHTTPRetry(policy httpretry.RetryPolicy, backoff httpretry.BackoffPolicy) (*http.Client, *retrip.Strategy, *http.Client) {
-	before := func() *http.Client {
+func pageHTTPRetry(policy httpretry.RetryPolicy, backoff httpretry.BackoffPolicy) (before, after *http.Client) {
+	{
 		client := httpretry.NewDefaultClient( // before
 			httpretry.WithMaxRetryCount(3),
 			httpretry.WithRetryPolicy(policy),
 			httpretry.WithBackoffPolicy(backoff),
 		)
-		return client
+		before = client
 	}
-	s := retrip.Standard() // after
-	s.MaxAttempts = 4
-	s.RetryNonIdempotent = true // as there; without it, a POST is safe
-	s.Classifiers = []retrip.Classifier{shouldRetry(policy)}
-	s.Backoff = retrip.BackoffFunc(func(r retrip.Retry) (time.Duration, bool) { return backoff(r.Index + 1), true })
-	s.ThrottleBackoff, s.Hints = nil, nil // it knows neither
-	client := &http.Client{Transport: &retrip.Transport{Strategy: s}}
-	return before(), s, client
+	strategy := func(string) *retrip.Strategy { // after
+		s := retrip.Standard()
+		s.MaxAttempts = 4
+		s.RetryNonIdempotent = true // as there; without it, a POST is safe
+		s.Classifiers = []retrip.Classifier{shouldRetry(policy)}
+		s.Backoff = retrip.BackoffFunc(func(r retrip.Retry) (time.Duration, bool) { return backoff(r.Index + 1), true })
+		s.ThrottleBackoff, s.Hints = nil, nil // it knows neither
+		return s
+	}
+	client := &http.Client{Transport: &retrip.Transport{PerKey: strategy}}
+	return before, client
 }
 
 func shouldRetry(policy func(status int, err error) bool) retrip.Classifier {
@@ -195,14 +230,18 @@ func shouldRetry(policy func(status int, err error) bool) retrip.Classifier {
 	})
 }
 
-func pageBackOff(ctx context.Context, operation func() (*http.Response, error)) (*http.Response, *retrip.Strategy, error) {
+func pageBackOff(ctx context.Context, operation func() (*http.Response, error)) (*http.Response, *http.Client, error) {
 	resp, err := backoff.Retry(ctx, operation, backoff.WithMaxTries(5)) // before
 
-	s := retrip.Standard() // after
-	s.MaxAttempts = 5
-	s.Backoff = migrate.BackOff(backoff.NewExponentialBackOff, backoff.DefaultMaxElapsedTime)
-	s.ThrottleBackoff = nil // the same after throttling
-	return resp, s, err
+	strategy := func(string) *retrip.Strategy { // after
+		s := retrip.Standard()
+		s.MaxAttempts = 5
+		s.Backoff = migrate.BackOff(backoff.NewExponentialBackOff, backoff.DefaultMaxElapsedTime)
+		s.ThrottleBackoff = nil // the same after throttling
+		return s
+	}
+	client := &http.Client{Transport: &retrip.Transport{PerKey: strategy}}
+	return resp, client, err
 }
 
 // Every line of the tables makes a valid strategy or transport.
@@ -274,17 +313,17 @@ func TestLines(t *testing.T) {
 	}
 
 	var (
-		httpClient   http.Client
-		onAttempt    = func(*http.Request, retrip.PrepareInfo) error { return nil }
-		prepareRetry = func(*http.Request) error { return nil }
-		breaker      = failsafe.Policy[*http.Response](circuitbreaker.NewWithDefaults[*http.Response]())
+		httpClient     http.Client
+		requestLogHook retryablehttp.RequestLogHook = func(retryablehttp.Logger, *http.Request, int) {}
+		prepareRetry                                = func(*http.Request) error { return nil }
+		breaker                                     = failsafe.Policy[*http.Response](circuitbreaker.NewWithDefaults[*http.Response]())
 	)
 	for _, transport := range []*retrip.Transport{
 		{
 			Base:           httpClient.Transport,
 			AttemptTimeout: 10 * time.Second,
 			Observe:        retrip.LogTo(slog.Default()),
-			Prepare:        onAttempt,
+			Prepare:        beforeAttempts(requestLogHook),
 		},
 		{
 			Base:    http.DefaultTransport,
@@ -307,17 +346,18 @@ func TestLines(t *testing.T) {
 
 	done, cancel := context.WithCancel(t.Context())
 	cancel()
-	_, s, err := pageBackOff(done, func() (*http.Response, error) { return nil, errFatal })
+	_, client, err := pageBackOff(done, func() (*http.Response, error) { return nil, errFatal })
 	require.Error(t, err)
 	require.False(t, errors.Is(err, retrip.ErrAttemptsExhausted))
-	require.NoError(t, (&retrip.Transport{Strategy: s}).Validate())
+	require.NoError(t, client.Transport.(*retrip.Transport).Validate())
 
 	req := pageRequest(t.Context())
 	require.NotNil(t, req.GetBody)
 	require.NotNil(t, pageStart())
-	before, after := pageRetryable()
+	require.NotNil(t, pageErrors(new(retrip.Transport)))
+	before, _, after := pageRetryable()
 	require.NotEqual(t, before, after)
-	s = pageRetryAfter(migrate.RetryableHTTP{CheckRetry: retryablehttp.DefaultRetryPolicy})
+	s := pageRetryAfter(migrate.RetryableHTTP{CheckRetry: retryablehttp.DefaultRetryPolicy})
 	require.NoError(t, (&retrip.Transport{Strategy: s}).Validate())
 	rt, ours := pageRehttp(retry, delay)
 	require.NotEqual(t, rt, ours)

@@ -26,7 +26,8 @@ func TestFailsafe(t *testing.T) {
 		return &http.Client{Transport: failsafehttp.NewRoundTripper(base, retry, timeout.New[*http.Response](perAttempt))}
 	}
 	ours := func(base http.RoundTripper) *http.Client {
-		_, s := pageFailsafe()
+		_, transport := pageFailsafe()
+		s := transport.PerKey("host")
 		s.RetryNonIdempotent = true
 		s.Classifiers = []retrip.Classifier{handleIf(failsafeRule)}
 		return &http.Client{Transport: &retrip.Transport{Base: base, Strategy: s, AttemptTimeout: perAttempt}}
@@ -59,7 +60,8 @@ func TestHeimdall(t *testing.T) {
 		})}
 	}
 	ours := func(base http.RoundTripper) *http.Client {
-		_, s, _ := pageHeimdall(retrier)
+		_, client := pageHeimdall(retrier)
+		s := client.Transport.(*retrip.Transport).PerKey("host")
 		s.RetryNonIdempotent = true
 		s.Classifiers = []retrip.Classifier{handleIf(heimdallRule)}
 		s.Hints = nil
@@ -88,8 +90,9 @@ func TestHTTPRetry(t *testing.T) {
 					httpretry.WithBackoffPolicy(backoff))
 			}
 			ours := func(base http.RoundTripper) *http.Client {
-				_, s, _ := pageHTTPRetry(policy, backoff)
-				return &http.Client{Transport: &retrip.Transport{Base: base, Strategy: s}}
+				_, client := pageHTTPRetry(policy, backoff)
+				client.Transport.(*retrip.Transport).Base = base
+				return client
 			}
 			// It has no limit for each attempt.
 			compareOnly(t, peer, ours, func(o outcome) bool { return !o.hangs })

@@ -37,11 +37,17 @@ var (
 	codeLike = regexp.MustCompile(`[({=]|: `)
 )
 
-// All code on the page stands in this directory, too, where it is compiled.
+// All code on the page stands in this directory, too, where it is compiled, or in
+// the example for the client that it is about.
 func TestPageCompiles(t *testing.T) {
 	t.Parallel()
-	files, err := filepath.Glob("*.go")
-	require.NoError(t, err)
+	var files []string
+	for _, example := range []string{".", "../azure", "../breaker", "../kubernetes", "../resty"} {
+		more, err := filepath.Glob(filepath.Join(example, "*.go"))
+		require.NoError(t, err)
+		require.NotEmpty(t, more)
+		files = append(files, more...)
+	}
 	var compiled strings.Builder
 	for _, file := range files {
 		text, err := os.ReadFile(file)
@@ -58,7 +64,7 @@ func TestPageCompiles(t *testing.T) {
 		}
 	}
 	for line := range strings.Lines(string(text)) {
-		line = strings.TrimSpace(line)
+		line = strings.TrimSpace(strings.TrimPrefix(line, ">"))
 		switch {
 		case strings.HasPrefix(line, "```"):
 			inGo = line == "```go"

@@ -32,7 +32,7 @@ var retryable = ways{
 			CheckRetry: retryablehttp.DefaultRetryPolicy, Backoff: retryablehttp.DefaultBackoff,
 			RetryWaitMin: 10 * time.Millisecond, RetryWaitMax: time.Second, RetryMax: 3,
 		}
-		return &retrip.Transport{Base: base, Strategy: policy.Strategy()}
+		return &retrip.Transport{Base: base, PerKey: func(string) *retrip.Strategy { return policy.Strategy() }}
 	},
 }
 
@@ -47,7 +47,7 @@ func rehttpWays(delay rehttp.DelayFn) ways {
 	return ways{
 		before: func(base http.RoundTripper) http.RoundTripper { return rehttp.NewTransport(base, retry, delay) },
 		after: func(base http.RoundTripper) http.RoundTripper {
-			return &retrip.Transport{Base: base, Strategy: migrate.Rehttp(retry, delay)}
+			return &retrip.Transport{Base: base, PerKey: func(string) *retrip.Strategy { return migrate.Rehttp(retry, delay) }}
 		},
 	}
 }
@@ -57,9 +57,11 @@ func rehttpWays(delay rehttp.DelayFn) ways {
 var backOff = ways{
 	before: func(base http.RoundTripper) http.RoundTripper { return operation{base} },
 	after: func(base http.RoundTripper) http.RoundTripper {
-		s := retrip.Standard()
-		s.Backoff = migrate.BackOff(newPolicy, time.Minute)
-		return &retrip.Transport{Base: base, Strategy: s}
+		return &retrip.Transport{Base: base, PerKey: func(string) *retrip.Strategy {
+			s := retrip.Standard()
+			s.Backoff = migrate.BackOff(newPolicy, time.Minute)
+			return s
+		}}
 	},
 }
 

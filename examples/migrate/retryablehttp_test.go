@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/hashicorp/go-retryablehttp"
+	"github.com/stretchr/testify/require"
 
 	"github.com/retrip-go/retrip"
 	"github.com/retrip-go/retrip/migrate"
@@ -100,4 +101,33 @@ func saysBusy(resp *http.Response) (bool, error) {
 	text, err := readAndClose(resp.Body)
 	resp.Body = io.NopCloser(strings.NewReader(text))
 	return strings.Contains(text, "busy"), err
+}
+
+// Under ErrorOnGiveUp there is an error where there was one.
+func TestErrorOnGiveUp(t *testing.T) {
+	t.Parallel()
+	theirs := func(base http.RoundTripper) *http.Client {
+		c := newRetryable(func(c *retryablehttp.Client) { c.RetryMax = 3 })
+		c.HTTPClient.Transport = base
+		return c.StandardClient()
+	}
+	ours := func(base http.RoundTripper) *http.Client {
+		_, transport, client := pageRetryable()
+		transport.Base = base
+		return client
+	}
+	for _, method := range []string{http.MethodGet, http.MethodPost} {
+		for _, status := range []int{200, 204, 400, 404, 408, 418, 429, 500, 501, 502, 503, 504, 599} {
+			send, script := request{method: method}, []outcome{{status: status, body: "words"}}
+			before, after := play(t, script, send, theirs), play(t, script, send, ours)
+			require.Equal(t, before.err != nil, after.err != nil, "%s, %d", method, status)
+			require.Equal(t, before.body, after.body, "%s, %d", method, status)
+			require.Len(t, after.at, len(before.at), "%s, %d", method, status)
+			var gaveUp *migrate.GiveUpError
+			if errors.As(after.err, &gaveUp) {
+				require.Equal(t, status, gaveUp.Status)
+				require.Equal(t, "words", string(gaveUp.Body))
+			}
+		}
+	}
 }

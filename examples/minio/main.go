@@ -1,17 +1,17 @@
 // Minio stores objects in a server that speaks S3, and fetches them, with
-// minio-go over retrip. The server throttles, answers early and hangs up; it is
-// gofakes3, and needs no network but loopback.
+// minio-go over retrip. The server is gofakes3; it throttles, answers early and hangs
+// up. It needs no network but loopback.
 //
 //	go run .
 //
 // Plug retrip in as Options.Transport and set MaxRetries to 1, which switches
-// minio-go's own retries off. Left on, they would make up to 10 × 3 requests of
-// one call; and they repeat no reader that can't seek.
+// minio-go's own retries off. With them, one call could make 10 × 3 requests, and
+// they can't resend a reader that can't seek.
 //
-// A body that minio-go sends can't be reopened. retrip keeps what was read of
-// it, so that each attempt sends the same bytes, but no more than
-// Transport.ReplayBuffer. Make that as large as the parts of an upload, or a part
-// is sent only once. PartSize times NumThreads is the memory this may take.
+// A body that minio-go sends can't be reopened. retrip keeps what was read of it, up to
+// Transport.ReplayBuffer, so that each attempt sends the same bytes. Make ReplayBuffer as
+// large as the parts of an upload; a larger part is sent only once. It may take
+// PartSize times NumThreads of memory.
 package main
 
 import (
@@ -52,13 +52,18 @@ func newClient(url string, t *retrip.Transport) (*minio.Client, error) {
 	})
 }
 
-func newTransport() *retrip.Transport {
+// strategy makes the strategy for one host.
+func strategy(string) *retrip.Strategy {
 	// This mode knows S3's error codes, also where they come with status 200.
 	s := aws.Standard2026()
 	// It waits a second after throttling; a demonstration has less time.
 	s.Backoff, s.ThrottleBackoff = retrip.FullJitter{Base: 2 * time.Millisecond, Cap: 10 * time.Millisecond}, nil
+	return s
+}
+
+func newTransport() *retrip.Transport {
 	return &retrip.Transport{
-		Strategy: s,
+		PerKey: strategy,
 		// Over plain HTTP minio-go signs the parts in chunks, unless told
 		// otherwise, which makes them 0.14 % longer.
 		ReplayBuffer: partSize,
@@ -120,7 +125,7 @@ var scenes = []scene{{
 	faults: []faultlayer.Fault{faultlayer.Early(http.StatusServiceUnavailable)},
 	call:   putFile(object),
 }, {
-	title:  "FPutObject in two parts: the connection breaks when the first is sent",
+	title:  "FPutObject in two parts: the connection breaks after the first is sent",
 	match:  func(r *http.Request) bool { return r.URL.Query().Get("partNumber") == "1" },
 	faults: []faultlayer.Fault{faultlayer.HangUp},
 	call:   putFile(twoParts),
@@ -130,7 +135,7 @@ var scenes = []scene{{
 	call:   get(twoParts),
 }, {
 	// retrip sees one attempt, the server two.
-	title:  "GetObject: a kept connection breaks, and net/http itself repeats the GET",
+	title:  "GetObject: a reused connection breaks, and net/http itself resends the GET",
 	faults: []faultlayer.Fault{faultlayer.HangUp},
 	call:   get(twoParts),
 }}

@@ -34,7 +34,7 @@ FPutObject: the server answers before it has read the file
   2        200 OK                   success    done
   at the server: PUT, PUT 4194304 bytes eac733c2
 
-FPutObject in two parts: the connection breaks when the first is sent
+FPutObject in two parts: the connection breaks after the first is sent
   attempt  outcome  class      what next
   1        200 OK   success    done
   1        EOF      transient  again in <wait> (backoff)
@@ -50,7 +50,7 @@ GetObject: the server throttles
   3        200 OK        success    done
   at the server: GET, GET, GET
 
-GetObject: a kept connection breaks, and net/http itself repeats the GET
+GetObject: a reused connection breaks, and net/http itself resends the GET
   attempt  outcome  class    what next
   1        200 OK   success  done
   at the server: GET, GET

@@ -1,23 +1,23 @@
-// Oauth2 calls a server for which it needs a token, with golang.org/x/oauth2
-// above and below retrip, and counts the requests for tokens and for what they
-// are good for. It needs no network but loopback.
+// Oauth2 calls a server that requires a token, with golang.org/x/oauth2 above and
+// below retrip, and counts the requests for tokens and the requests that use them. It
+// needs no network but loopback.
 //
 //	go run .
 //
-// Prefer oauth2 above (oauth2.Transport.Base is a retrip.Transport), and let
-// its token requests go through retrip, too: see above. Then each request is
-// retried for its own failures, and none more often than its strategy says. The
-// token is the same in all attempts.
+// Prefer oauth2 above (oauth2.Transport.Base is a retrip.Transport), and send its token
+// requests through retrip, too: see above. Then each request is retried for its own
+// failures only, and no more often than its strategy says. The token is the same in
+// all attempts.
 //
-// Below (retrip.Transport.Base is an oauth2.Transport) each attempt asks for
-// the token anew, which is worth it if tokens may expire, or be revoked, while
-// we wait. But a failed token request is then a failed attempt: a POST is not
-// repeated though it was never sent; and if the token requests have retries of
-// their own, the two multiply. For a token per attempt without that, fetch it
-// in Transport.Prepare: see prepared.
+// Below (retrip.Transport.Base is an oauth2.Transport), each attempt asks for the
+// token anew. That helps if tokens may expire or be revoked during a wait. But then a
+// failed token request is a failed attempt: a POST is not retried although it was
+// never sent. And if the token requests have retries of their own, the two multiply.
+// To get a token for each attempt without that, fetch it in Transport.Prepare: see
+// prepared.
 //
 // oauth2 itself repeats a failed token request once, to find out how the server
-// wants the client's secret, unless AuthStyle says so: set it.
+// wants the client's secret. Set AuthStyle, and it does not.
 package main
 
 import (
@@ -71,15 +71,15 @@ func below(transport *retrip.Transport, config *clientcredentials.Config) *http.
 
 // twice is oauth2 under retrip, with token requests that go through another.
 func twice(transport *retrip.Transport, config *clientcredentials.Config) *http.Client {
-	tokens := &retrip.Transport{Base: transport.Base, Strategy: transport.Strategy, Observe: transport.Observe}
+	tokens := &retrip.Transport{Base: transport.Base, PerKey: transport.PerKey, Observe: transport.Observe}
 	return stack(transport, config.TokenSource(throughRetrip(tokens)))
 }
 
 func stack(transport *retrip.Transport, source oauth2.TokenSource) *http.Client {
 	return &http.Client{Transport: &retrip.Transport{
-		Base:     &oauth2.Transport{Source: source, Base: transport.Base},
-		Strategy: transport.Strategy,
-		Observe:  transport.Observe,
+		Base:    &oauth2.Transport{Source: source, Base: transport.Base},
+		PerKey:  transport.PerKey,
+		Observe: transport.Observe,
 	}}
 }
 
@@ -88,9 +88,9 @@ func stack(transport *retrip.Transport, source oauth2.TokenSource) *http.Client 
 func prepared(transport *retrip.Transport, config *clientcredentials.Config) *http.Client {
 	source := config.TokenSource(throughRetrip(transport))
 	return &http.Client{Transport: &retrip.Transport{
-		Base:     transport.Base,
-		Strategy: transport.Strategy,
-		Observe:  transport.Observe,
+		Base:    transport.Base,
+		PerKey:  transport.PerKey,
+		Observe: transport.Observe,
 		Prepare: func(req *http.Request, _ retrip.PrepareInfo) error {
 			token, err := source.Token()
 			if err == nil {
@@ -102,7 +102,7 @@ func prepared(transport *retrip.Transport, config *clientcredentials.Config) *ht
 }
 
 // strategy is the standard mode, in a hurry: the server is ours.
-func strategy() *retrip.Strategy {
+func strategy(string) *retrip.Strategy {
 	s := retrip.Standard()
 	s.Backoff = retrip.FullJitter{Base: 20 * time.Millisecond, Cap: time.Second}
 	s.ThrottleBackoff = nil // as Backoff
@@ -131,7 +131,7 @@ var troubles = []struct {
 		[]faultlayer.Fault{failure}, []faultlayer.Fault{failure}},
 	{"POST: the token request fails once", http.MethodPost,
 		[]faultlayer.Fault{failure}, nil},
-	{"GET: no token is to be had", http.MethodGet,
+	{"GET: every token request fails", http.MethodGet,
 		slices.Repeat([]faultlayer.Fault{failure}, 10), nil},
 }
 
@@ -147,7 +147,7 @@ func run(w io.Writer) error {
 			server := newServer()
 			server.faults.Fail(isToken, trouble.tokens...)
 			server.faults.Fail(isItem, trouble.answers...)
-			transport := &retrip.Transport{Strategy: strategy(), Observe: attempts(w)}
+			transport := &retrip.Transport{PerKey: strategy, Observe: attempts(w)}
 			outcome, err := call(order.make(transport, server.config()), trouble.method, server.URL)
 			if err != nil {
 				outcome = "no token" // there is no other trouble

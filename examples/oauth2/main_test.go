@@ -24,16 +24,16 @@ const want = `
 oauth2                                outcome   token requests  requests  trouble
 above                                 200 OK    2               2         GET: the token request fails once, and so does the GET
 above                                 200 OK    2               1         POST: the token request fails once
-above                                 no token  3               0         GET: no token is to be had
+above                                 no token  3               0         GET: every token request fails
 below                                 200 OK    2               2         GET: the token request fails once, and so does the GET
 below                                 no token  1               0         POST: the token request fails once
-below                                 no token  3               0         GET: no token is to be had
+below                                 no token  3               0         GET: every token request fails
 below, tokens through another retrip  200 OK    2               2         GET: the token request fails once, and so does the GET
 below, tokens through another retrip  200 OK    2               1         POST: the token request fails once
-below, tokens through another retrip  no token  9               0         GET: no token is to be had
+below, tokens through another retrip  no token  9               0         GET: every token request fails
 in Prepare                            200 OK    2               2         GET: the token request fails once, and so does the GET
 in Prepare                            200 OK    2               1         POST: the token request fails once
-in Prepare                            no token  3               0         GET: no token is to be had
+in Prepare                            no token  3               0         GET: every token request fails
 `
 
 func TestRun(t *testing.T) {
@@ -130,7 +130,7 @@ func TestRefusedClient(t *testing.T) {
 		config := server.config()
 		config.ClientSecret = "wrong"
 		transport := base.transport()
-		transport.Strategy = s
+		transport.PerKey = func(string) *retrip.Strategy { return s }
 		_, err := call(order(transport, config), http.MethodGet, server.URL)
 		var failure *oauth2.RetrieveError
 		require.ErrorAs(t, err, &failure)
@@ -139,10 +139,10 @@ func TestRefusedClient(t *testing.T) {
 		require.Zero(t, items)
 		return tokens
 	}
-	require.Equal(t, 1, refused(above, strategy()))
-	require.Equal(t, 3, refused(below, strategy()))
+	require.Equal(t, 1, refused(above, strategy("")))
+	require.Equal(t, 3, refused(below, strategy("")))
 
-	s := strategy()
+	s := strategy("")
 	s.Classifiers = slices.Insert(s.Classifiers, 0, retrip.On(retrip.Permanent, retrip.ErrorAs[*oauth2.RetrieveError]()))
 	require.Equal(t, 1, refused(below, s))
 }
@@ -204,7 +204,7 @@ type meter struct {
 }
 
 func (m *meter) transport() *retrip.Transport {
-	return &retrip.Transport{Base: m, Strategy: strategy()}
+	return &retrip.Transport{Base: m, PerKey: strategy}
 }
 
 func (m *meter) RoundTrip(req *http.Request) (*http.Response, error) {

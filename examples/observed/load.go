@@ -11,24 +11,24 @@ import (
 
 const callers = 10 // of each service
 
-// load calls all services for a while.
+// load calls all services for the given duration, or until ctx ends.
 func load(ctx context.Context, client *http.Client, duration time.Duration) {
-	ctx, cancel := context.WithTimeout(ctx, duration)
-	defer cancel()
+	end := time.Now().Add(duration)
 	var all sync.WaitGroup
 	for range callers {
-		all.Go(func() { repeat(ctx, client, http.MethodGet, "http://catalog.example/items") })
-		all.Go(func() { repeat(ctx, client, http.MethodGet, "http://search.example/?q=shoes") })
-		all.Go(func() { repeat(ctx, client, http.MethodPut, "http://billing.example/invoices/7") })
+		all.Go(func() { repeat(ctx, end, client, http.MethodGet, "http://catalog.example/items") })
+		all.Go(func() { repeat(ctx, end, client, http.MethodGet, "http://search.example/?q=shoes") })
+		all.Go(func() { repeat(ctx, end, client, http.MethodPut, "http://billing.example/invoices/7") })
 	}
 	all.Wait()
 }
 
-// repeat makes a request every 100 ms, about, until ctx ends. The one under way
-// is not called off then: it would count as cancelled.
-func repeat(ctx context.Context, client *http.Client, method, url string) {
-	for ctx.Err() == nil {
-		call(context.WithoutCancel(ctx), client, method, url)
+// repeat makes a request every 100 ms, about, until the end. It completes the
+// last one: a request that we cancel would count as cancelled. If ctx ends, it
+// cancels the request and returns at once.
+func repeat(ctx context.Context, end time.Time, client *http.Client, method, url string) {
+	for ctx.Err() == nil && time.Now().Before(end) {
+		call(ctx, client, method, url)
 		select {
 		case <-ctx.Done():
 		case <-time.After(100 * time.Millisecond):

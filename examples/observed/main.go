@@ -21,10 +21,10 @@ import (
 
 func main() {
 	duration := flag.Duration("for", time.Minute, "how long")
-	listen := flag.String("listen", "127.0.0.1:9464", "where to serve /metrics and /debug/vars")
+	listen := flag.String("listen", "127.0.0.1:9464", "where to serve the pages that it prints")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
-	defer stop()
+	context.AfterFunc(ctx, stop) // a second interrupt kills
 	if err := run(ctx, os.Stdout, *listen, *duration); err != nil {
 		fmt.Fprintln(os.Stderr, "observed:", err)
 		os.Exit(1)

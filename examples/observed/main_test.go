@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"io"
 	"net/http"
+	"net/http/httptest"
 	"regexp"
 	"sync"
 	"testing"
@@ -38,6 +39,53 @@ func TestRun(t *testing.T) {
 	out.find(t, `(?m)^(Why) requests were given up: .*quota exhausted`)
 	out.find(t, `(?m)^(Spans): [1-9]\d* of requests, [1-9]\d* of attempts, [1-9]\d* of these resends\..* trace [0-9a-f]{32}\.$`)
 	require.NotContains(t, out.String(), "invoices", "no path")
+}
+
+// An interrupt ends the program within a second, although handlers of the
+// servers hang for five.
+func TestInterruptEndsSoon(t *testing.T) {
+	t.Parallel()
+	ctx, interrupt := context.WithCancel(t.Context())
+	defer interrupt()
+	var out output
+	done := make(chan error, 1)
+	go func() { done <- run(ctx, &out, "127.0.0.1:0", time.Minute) }()
+	metrics := out.find(t, `(http://\S+/metrics) `)
+	// A timeout shows that a handler hangs.
+	require.Eventually(t, func() bool {
+		return bytes.Contains(fetch(metrics), []byte(`error_type="timeout"`))
+	}, 20*time.Second, 50*time.Millisecond)
+
+	interrupt()
+	select {
+	case err := <-done:
+		require.NoError(t, err)
+	case <-time.After(time.Second):
+		require.Fail(t, "still running a second after the interrupt")
+	}
+	out.find(t, `(?m)^(Spans): [1-9]`)
+}
+
+// The index links to every page. An unknown path stays a 404.
+func TestIndex(t *testing.T) {
+	t.Parallel()
+	o, err := observe(http.DefaultTransport, io.Discard)
+	require.NoError(t, err)
+	defer o.close()
+	get := func(path string) *httptest.ResponseRecorder {
+		w := httptest.NewRecorder()
+		o.handler().ServeHTTP(w, httptest.NewRequest(http.MethodGet, path, nil))
+		return w
+	}
+	index := get("/")
+	require.Equal(t, http.StatusOK, index.Code)
+	require.Equal(t, "text/html; charset=utf-8", index.Header().Get("Content-Type"))
+	links := regexp.MustCompile(`href="([^"]*)"`).FindAllStringSubmatch(index.Body.String(), -1)
+	require.Len(t, links, len(o.places()))
+	for _, link := range links {
+		require.Equal(t, http.StatusOK, get(link[1]).Code, link[1])
+	}
+	require.Equal(t, http.StatusNotFound, get("/else").Code)
 }
 
 // output can be read while it is written to.

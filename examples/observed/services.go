@@ -25,8 +25,11 @@ func startServices(duration time.Duration) services {
 	}
 }
 
-// shaky fails once in a while, in every way.
+// shaky fails once in a while, in every way. It reads the body first: only then
+// does the server watch the connection, and end r.Context when the client is
+// gone.
 func shaky(w http.ResponseWriter, r *http.Request) {
+	_, _ = io.Copy(io.Discard, r.Body)
 	switch rand.IntN(40) {
 	case 0:
 		faultlayer.Answer(http.StatusServiceUnavailable, "busy")(w, r)
@@ -38,7 +41,7 @@ func shaky(w http.ResponseWriter, r *http.Request) {
 		case <-time.After(5 * time.Second):
 		}
 	default:
-		_, _ = io.WriteString(w, "hello") // a client that is gone does not miss it
+		_, _ = io.WriteString(w, "hello") // the client may be gone
 	}
 }
 

@@ -3,6 +3,7 @@ package main
 import (
 	"expvar"
 	"fmt"
+	"html"
 	"io"
 	"log/slog"
 	"net/http"
@@ -79,6 +80,7 @@ func (*observed) places() []place {
 
 func (o *observed) handler() http.Handler {
 	mux := http.NewServeMux()
+	mux.HandleFunc("GET /{$}", o.index)
 	mux.Handle("GET /metrics", promhttp.HandlerFor(o.registry, promhttp.HandlerOpts{}))
 	// A program with one transport: expvar.Publish("retrip", expvar.Func(t.Vars)).
 	mux.HandleFunc("GET /debug/vars", func(w http.ResponseWriter, _ *http.Request) {
@@ -86,4 +88,14 @@ func (o *observed) handler() http.Handler {
 		fmt.Fprintf(w, "{\"retrip\": %s}\n", expvar.Func(o.transport.Unwrap().Vars))
 	})
 	return mux
+}
+
+// index links to the other pages.
+func (o *observed) index(w http.ResponseWriter, _ *http.Request) {
+	w.Header().Set("Content-Type", "text/html; charset=utf-8")
+	fmt.Fprintln(w, "<!DOCTYPE html>\n<title>retrip: observed</title>\n<h1>What the transport does</h1>\n<ul>")
+	for _, p := range o.places() {
+		fmt.Fprintf(w, "<li><a href=\"%s\">%s</a>: %s</li>\n", p.path, p.path, html.EscapeString(p.what))
+	}
+	fmt.Fprintln(w, "</ul>")
 }

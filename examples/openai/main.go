@@ -3,20 +3,19 @@
 //
 //	go run .
 //
-// Plug retrip in with option.WithHTTPClient and the strategy services.OpenAI,
-// and switch openai-go's own retries off with option.WithMaxRetries(0): they are
-// on by default, two of them. Left on, they add to ours; they would multiply if
-// openai-go did not number its attempts, which retrip sees. (anthropic-sdk-go
-// and other SDKs made by Stainless have the same two options.)
+// Plug retrip in with option.WithHTTPClient and the strategy services.OpenAI, and
+// switch openai-go's own two retries off with option.WithMaxRetries(0). If they stay
+// on, they add to ours. They do not multiply, because openai-go numbers its attempts
+// and retrip reads the number. (anthropic-sdk-go and other SDKs made by Stainless have
+// the same two options.)
 //
-// The strategy repeats every POST, as openai-go's own retries do: to ask again
-// costs tokens but does no harm. A server that knows whether to try again, and
-// when, says so in x-should-retry and retry-after-ms. A streamed answer is
-// handed on as it comes; if it breaks off half-way, that is for the caller to
-// see.
+// The strategy retries every POST, as openai-go's own retries do: asking again costs
+// tokens but does no harm. The server can say whether and when to retry, in
+// x-should-retry and retry-after-ms. A streamed answer is handed on as it comes; if it
+// breaks off, the caller has to handle that.
 //
-// option.WithRequestTimeout bounds an attempt of openai-go's, which now holds
-// all of ours and their waits; Transport.AttemptTimeout bounds one of ours.
+// option.WithRequestTimeout limits one attempt of openai-go, which now contains all
+// attempts and waits of retrip. Transport.AttemptTimeout limits one attempt of retrip.
 package main
 
 import (
@@ -56,7 +55,7 @@ func newClient(url string, transport http.RoundTripper, more ...option.RequestOp
 }
 
 // strategy is OpenAI's, in a hurry: the server is ours.
-func strategy() *retrip.Strategy {
+func strategy(string) *retrip.Strategy {
 	s := services.OpenAI()
 	s.Backoff = retrip.FullJitter{Base: 20 * time.Millisecond, Cap: time.Second}
 	s.ThrottleBackoff = nil // as Backoff
@@ -67,7 +66,7 @@ func strategy() *retrip.Strategy {
 func run(w io.Writer) error {
 	server := newServer()
 	defer server.Close()
-	transport := &retrip.Transport{Strategy: strategy(), Observe: show.Lines(w)}
+	transport := &retrip.Transport{PerKey: strategy, Observe: show.Lines(w)}
 	defer transport.CloseIdleConnections()
 	client := newClient(server.URL, transport)
 	ctx := context.Background()
@@ -76,10 +75,10 @@ func run(w io.Writer) error {
 		title string
 		fault faultlayer.Fault
 	}{
-		{"among too many: the server says when to come back", answer(429, "Retry-After-Ms", "30")},
+		{"over the rate limit: the server says when to retry", answer(429, "Retry-After-Ms", "30")},
 		{"while the server is overloaded", answer(503)},
-		{"that the server could not take, but says to try again", answer(400, "X-Should-Retry", "true")},
-		{"that failed, and the server says not to try again", answer(500, "X-Should-Retry", "false")},
+		{"answered with 400: the server says to retry", answer(400, "X-Should-Retry", "true")},
+		{"answered with 500: the server says not to retry", answer(500, "X-Should-Retry", "false")},
 	}
 	for _, t := range trouble {
 		fmt.Fprintf(w, "Question %s:\n", t.title)

@@ -188,7 +188,7 @@ func serve(t *testing.T, options ...option.RequestOption) (*server, *meter, open
 	server := newServer()
 	t.Cleanup(server.Close)
 	base := &meter{RoundTripper: new(http.Transport)}
-	return server, base, newClient(server.URL, &retrip.Transport{Base: base, Strategy: strategy()}, options...)
+	return server, base, newClient(server.URL, &retrip.Transport{Base: base, PerKey: strategy}, options...)
 }
 
 // A meter counts the calls of a base.

@@ -4,17 +4,17 @@
 //
 //	go run .
 //
-// Below retrip (retrip.Transport.Base is an otelhttp.Transport) each attempt is
-// a span, and its id travels with it, so that the server's spans find their
-// attempts. Its metrics count attempts.
+// Below retrip (retrip.Transport.Base is an otelhttp.Transport), each attempt is a
+// span and sends its own id, so the server's spans belong to attempts. otelhttp's
+// metrics count attempts.
 //
-// Above it (otelhttp.NewTransport of a retrip.Transport) the whole request is
-// one span, with the waits and the last answer's status. All attempts bring the
-// same id. Its metrics count requests. Observe can note the attempts as the
-// span's events: see note.
+// Above it (otelhttp.NewTransport of a retrip.Transport), the whole request is one
+// span, with its waits and the status of the last response. All attempts send the same
+// id. otelhttp's metrics count requests. Observe can add the attempts to the span as
+// events: see note.
 //
-// With both, the attempts are children of the request. otelhttp repeats nothing,
-// so there is nothing to switch off.
+// With both, the spans of the attempts are children of the request's span. otelhttp
+// retries nothing, so there is nothing to switch off.
 package main
 
 import (
@@ -47,17 +47,17 @@ func main() {
 // below makes a span of each attempt.
 func below(base http.RoundTripper, options ...otelhttp.Option) http.RoundTripper {
 	return &retrip.Transport{
-		Base:     otelhttp.NewTransport(base, options...),
-		Strategy: strategy(),
+		Base:   otelhttp.NewTransport(base, options...),
+		PerKey: strategy,
 	}
 }
 
 // above makes a span of each request, with its attempts as events.
 func above(base http.RoundTripper, options ...otelhttp.Option) http.RoundTripper {
 	return otelhttp.NewTransport(&retrip.Transport{
-		Base:     base,
-		Strategy: strategy(),
-		Observe:  note,
+		Base:    base,
+		PerKey:  strategy,
+		Observe: note,
 	}, options...)
 }
 
@@ -78,7 +78,7 @@ func note(e retrip.Event) {
 }
 
 // strategy is the standard mode, in a hurry: the server is ours.
-func strategy() *retrip.Strategy {
+func strategy(string) *retrip.Strategy {
 	s := retrip.Standard()
 	s.Backoff = retrip.FullJitter{Base: 20 * time.Millisecond, Cap: time.Second}
 	s.ThrottleBackoff = nil // as Backoff

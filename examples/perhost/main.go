@@ -1,7 +1,7 @@
-// Perhost treats each host as it deserves: PerKey gives hosts different
-// strategies, and Key gives each table of a database its own, since the
-// adaptive mode's limiter assumes that whatever it slows down is one resource.
-// It prints what every request met. It needs no network but loopback.
+// Perhost gives hosts different strategies with PerKey, and gives each table of a
+// database a state of its own with Key, because the adaptive mode's limiter assumes that
+// all requests of a strategy share one limit. It prints what became of every request.
+// It needs no network but loopback.
 //
 //	go run ./examples/perhost
 package main
@@ -82,7 +82,7 @@ func run(w io.Writer) error {
 	defer client.CloseIdleConnections()
 
 	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(table, "key\tanswers\tthe end\twaited for the limiter")
+	fmt.Fprintln(table, "key\tanswers\toutcome\twaited for the limiter")
 	once := retrip.WithMaxAttempts(context.Background(), 1)
 	for _, r := range []struct {
 		ctx context.Context

@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-const want = `key                        answers          the end             waited for the limiter
+const want = `key                        answers          outcome             waited for the limiter
 api.example.com            503 503 200      success             0s
 gateway.example.com        503              attempts exhausted  0s
 batch.example.com          503 503 503 200  success             0s

@@ -1,6 +1,6 @@
-// Quickstart calls servers that misbehave, each in its own way, through a
-// plain http.Client whose Transport is a retrip.Transport, and prints attempt
-// by attempt what became of every request. It needs no network but loopback.
+// Quickstart calls servers that fail, each in its own way, through a plain
+// http.Client whose Transport is a retrip.Transport, and prints what became of each
+// attempt. It needs no network but loopback.
 //
 //	go run ./examples/quickstart
 package main
@@ -25,20 +25,19 @@ func main() {
 	}
 }
 
-// newClient is all there is to set up. &retrip.Transport{} would do, if a
-// server that hangs, and waits of a second or two, were no trouble here.
+// newClient is all there is to set up. A plain &retrip.Transport{} would work, too;
+// these settings only make the demonstration shorter.
 func newClient() *http.Client {
 	return &http.Client{Transport: &retrip.Transport{
 		AttemptTimeout: 500 * time.Millisecond,
 
-		// PerKey is asked once for each new host. Take the strategy of a mode
-		// and change a field: the others keep their values.
+		// PerKey is called for each new host. Take the strategy of a mode and change
+		// a field: the others keep their values.
 		PerKey: func(string) *retrip.Strategy {
 			s := retrip.Standard()
-			// After throttling, the mode begins at a second; a demonstration
-			// has less time.
+			// The mode's backoff after throttling begins at a second.
 			s.ThrottleBackoff = retrip.FullJitter{Base: 50 * time.Millisecond, Cap: time.Second}
-			// Two retries' worth in place of 500 tokens, to see the quota run dry.
+			// Tokens for two retries instead of 500 tokens, to show an empty quota.
 			s.Quota = retrip.NewBucket(2 * s.Cost)
 			return s
 		},
@@ -60,8 +59,8 @@ func run(w io.Writer) error {
 	return err
 }
 
-// play calls a server of the scene's own, which to retrip is a host of its
-// own, with its own quota.
+// play starts a server for the scene, so that each scene has a host and a quota of
+// its own.
 func (s scene) play(w io.Writer, client *http.Client, total *tally) error {
 	server := serve(s.script)
 	defer server.Close()

@@ -9,26 +9,26 @@ import (
 )
 
 const want = `
-GET of a page whose server is overloaded for a moment
+GET from a server that is briefly overloaded
   attempt  outcome                  class      what next
   1        503 Service Unavailable  transient  again in <wait> (backoff)
   2        503 Service Unavailable  transient  again in <wait> (backoff)
   3        200 OK                   success    done
   returned: 200 OK, "hello"
 
-GET that comes too early: the server says when to come back
+GET over a rate limit: the server says when to retry
   attempt  outcome                class      what next
   1        429 Too Many Requests  throttled  again in 1s (Retry-After)
   2        200 OK                 success    done
-  returned: 200 OK, "now you may"
+  returned: 200 OK, "welcome back"
 
-GET whose connection breaks
+GET whose connection is reset
   attempt  outcome                         class      what next
   1        read: connection reset by peer  transient  again in <wait> (backoff)
   2        200 OK                          success    done
   returned: 200 OK, "back again"
 
-GET that AWS throttles: a 400, and only its body says so
+GET that AWS throttles: a 400 with the reason in its body
   attempt  outcome                  class      what next
   1        400 ThrottlingException  throttled  again in <wait> (backoff)
   2        200 OK                   success    done
@@ -40,25 +40,25 @@ GET that hangs for longer than the attempt timeout
   2        200 OK   success    done
   returned: 200 OK, "quick this time"
 
-POST that failed, perhaps after it had its effect: not sent twice
+POST that may have been processed: not sent again
   attempt  outcome                    class      what next
   1        500 Internal Server Error  transient  stop: not idempotent
   returned: 500 Internal Server Error, "oops"
 
-POST that was certainly not processed: sent again, with its body
+POST that was not processed: sent again with its body
   attempt  outcome                class      what next
   1        429 Too Many Requests  throttled  again in <wait> (backoff)
   2        200 OK                 success    done
   returned: 200 OK, "order one coffee"
 
-GET of a server that is down
+GET from a server that is down
   attempt  outcome                  class      what next
   1        503 Service Unavailable  transient  again in <wait> (backoff)
   2        503 Service Unavailable  transient  again in <wait> (backoff)
   3        503 Service Unavailable  transient  stop: attempts exhausted
   returned: 503 Service Unavailable, "down until noon"
 
-GET of a server that is down
+GET from a server that is down
   attempt  outcome                  class      what next
   1        503 Service Unavailable  transient  stop: quota exhausted
   returned: 503 Service Unavailable, "down until noon"

@@ -20,19 +20,19 @@ type scene struct {
 }
 
 var scenes = []scene{{
-	title:  "of a page whose server is overloaded for a moment",
+	title:  "from a server that is briefly overloaded",
 	method: http.MethodGet,
 	script: []http.HandlerFunc{answer(503, "busy"), answer(503, "busy"), answer(200, "hello")},
 }, {
-	title:  "that comes too early: the server says when to come back",
+	title:  "over a rate limit: the server says when to retry",
 	method: http.MethodGet,
-	script: []http.HandlerFunc{retryAfter("1"), answer(200, "now you may")},
+	script: []http.HandlerFunc{retryAfter("1"), answer(200, "welcome back")},
 }, {
-	title:  "whose connection breaks",
+	title:  "whose connection is reset",
 	method: http.MethodGet,
 	script: []http.HandlerFunc{reset, answer(200, "back again")},
 }, {
-	title:  "that AWS throttles: a 400, and only its body says so",
+	title:  "that AWS throttles: a 400 with the reason in its body",
 	method: http.MethodGet,
 	script: []http.HandlerFunc{throttlingException, answer(200, "some items")},
 }, {
@@ -40,19 +40,19 @@ var scenes = []scene{{
 	method: http.MethodGet,
 	script: []http.HandlerFunc{hang, answer(200, "quick this time")},
 }, {
-	title:  "that failed, perhaps after it had its effect: not sent twice",
+	title:  "that may have been processed: not sent again",
 	method: http.MethodPost,
 	body:   "order one coffee",
 	script: []http.HandlerFunc{answer(500, "oops"), answer(200, "a second coffee")},
 }, {
-	title:  "that was certainly not processed: sent again, with its body",
+	title:  "that was not processed: sent again with its body",
 	method: http.MethodPost,
 	body:   "order one coffee",
 	script: []http.HandlerFunc{retryAfter("0"), echo},
 }, {
-	// The second call finds a quota that the first one's retries have emptied:
-	// it adds no load to a server that is down.
-	title:  "of a server that is down",
+	// The first call's retries have emptied the quota, so the second call adds no
+	// load to a server that is down.
+	title:  "from a server that is down",
 	method: http.MethodGet,
 	calls:  2,
 	script: []http.HandlerFunc{answer(503, "down until noon")},
@@ -71,7 +71,7 @@ func serve(script []http.HandlerFunc) *httptest.Server {
 func answer(status int, text string) http.HandlerFunc {
 	return func(w http.ResponseWriter, _ *http.Request) {
 		w.WriteHeader(status)
-		_, _ = io.WriteString(w, text) // a client that is gone does not miss it
+		_, _ = io.WriteString(w, text) // a client that is gone does not need it
 	}
 }
 
@@ -87,9 +87,9 @@ func throttlingException(w http.ResponseWriter, r *http.Request) {
 	answer(http.StatusBadRequest, `{"__type":"ThrottlingException"}`)(w, r)
 }
 
-// echo proves that the request's body has arrived.
+// echo shows in the output whether the request's body has arrived.
 func echo(w http.ResponseWriter, r *http.Request) {
-	_, _ = io.Copy(w, r.Body) // what is missing will be missed
+	_, _ = io.Copy(w, r.Body) // the output shows what is missing
 }
 
 // reset breaks the connection as a crashing server would: with a lingering
@@ -103,7 +103,7 @@ func reset(w http.ResponseWriter, _ *http.Request) {
 	_ = conn.Close()
 }
 
-// hang answers too late, or notices first that nobody waits any more.
+// hang answers too late, unless the client goes away first.
 func hang(_ http.ResponseWriter, r *http.Request) {
 	select {
 	case <-r.Context().Done():

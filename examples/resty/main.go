@@ -3,15 +3,15 @@
 //
 //	go run .
 //
-// Plug retrip in with SetTransport. resty's own retries are off unless you ask
-// for them; SetRetryCount(0) says so aloud. Left on, they multiply, and they
-// repeat a POST after any error, also where retrip had refused to for fear of
-// doing it twice.
+// Plug retrip in with SetTransport. resty's own retries are off by default;
+// SetRetryCount(0) makes that explicit. If they are on, they multiply with ours, and
+// they resend a POST after any error, even where retrip refused because the first may
+// have been processed.
 //
-// What resty would set on an *http.Transport (SetProxy, SetTLSClientConfig,
-// certificates) is now to be set on retrip's Base. resty itself reads a body
-// that is an io.Reader into memory before it sends it, so that any body can be
-// sent again, and a very large one had better go round resty.
+// Settings that resty would make on an *http.Transport (SetProxy, SetTLSClientConfig,
+// certificates) now belong on retrip's Base. resty reads a body that is an io.Reader
+// into memory before it sends it, so retrip can resend any body. Send a very large
+// body without resty.
 package main
 
 import (
@@ -42,7 +42,7 @@ func newClient(url string, transport http.RoundTripper) *resty.Client {
 }
 
 // strategy is the standard mode, in a hurry: the server is ours.
-func strategy() *retrip.Strategy {
+func strategy(string) *retrip.Strategy {
 	s := retrip.Standard()
 	s.Backoff = retrip.FullJitter{Base: 20 * time.Millisecond, Cap: time.Second}
 	s.ThrottleBackoff = nil // as Backoff
@@ -53,7 +53,7 @@ func strategy() *retrip.Strategy {
 func run(w io.Writer) error {
 	server := newServer()
 	defer server.Close()
-	transport := &retrip.Transport{Strategy: strategy(), Observe: show.Lines(w)}
+	transport := &retrip.Transport{PerKey: strategy, Observe: show.Lines(w)}
 	defer transport.CloseIdleConnections()
 	client := newClient(server.URL, transport)
 	ctx := context.Background()
@@ -65,15 +65,15 @@ func run(w io.Writer) error {
 		path   string
 		faults []faultlayer.Fault
 	}{
-		{"POST that was throttled, so not processed",
+		{"POST that was throttled, and so not processed",
 			client.R().SetBody(note{"milk"}).Post, "/notes", []faultlayer.Fault{throttled}},
-		{"GET of an overloaded server",
+		{"GET from an overloaded server",
 			client.R().Get, "/notes/1", []faultlayer.Fault{overloaded, overloaded}},
-		{"POST that failed, perhaps after it had its effect: not sent twice",
+		{"POST that may have been processed: not sent again",
 			client.R().SetBody(note{"eggs"}).Post, "/notes", []faultlayer.Fault{overloaded}},
-		{"POST that may be sent twice, we say",
+		{"POST that the caller declares idempotent",
 			client.R().SetContext(retrip.WithIdempotent(ctx)).SetBody(note{"eggs"}).Post, "/notes", []faultlayer.Fault{overloaded}},
-		{"GET whose connection, used before, breaks: net/http itself sends it again, below retrip",
+		{"GET whose reused connection breaks: net/http itself resends it, below retrip",
 			client.R().Get, "/notes/2", []faultlayer.Fault{faultlayer.Reset}},
 	}
 	for _, call := range calls {

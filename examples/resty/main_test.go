@@ -155,7 +155,7 @@ func serve(t *testing.T) (*server, *meter, *resty.Client) {
 	server := newServer()
 	t.Cleanup(server.Close)
 	base := &meter{RoundTripper: new(http.Transport)}
-	return server, base, newClient(server.URL, &retrip.Transport{Base: base, Strategy: strategy()})
+	return server, base, newClient(server.URL, &retrip.Transport{Base: base, PerKey: strategy})
 }
 
 // A meter counts the calls of a base.

@@ -1,6 +1,6 @@
-// Stacked shows what becomes of one call when two layers retry it: an SDK with
-// retries of its own, and retrip under it. Attempts multiply where neither layer
-// knows of the other, and add where they do. One layer is best.
+// Stacked shows how often the server is called when two layers retry: an SDK with
+// retries of its own, and retrip under it. Attempts multiply if neither layer knows of
+// the other, and add up if one does. One layer is best.
 //
 //	go run ./examples/stacked
 package main
@@ -43,9 +43,9 @@ func run(w io.Writer) error {
 	}{
 		{"retrip", newRetrip(nil), "one layer: set the SDK's own attempts to 1"},
 		{"SDK", sdk{next: http.DefaultTransport}, "one layer, with the SDK's policy"},
-		{"SDK over retrip", sdk{next: newRetrip(nil)}, "nobody tells: they multiply"},
-		{"SDK that numbers its attempts, over retrip", sdk{next: newRetrip(nil), numbers: true}, "its later attempts are sent once: they add"},
-		{"retrip over retrip", newRetrip(newRetrip(nil)), "likewise, by a mark in the context"},
+		{"SDK over retrip", sdk{next: newRetrip(nil)}, "neither knows of the other: attempts multiply"},
+		{"SDK that numbers its attempts, over retrip", sdk{next: newRetrip(nil), numbers: true}, "its later attempts are sent once: attempts add"},
+		{"retrip over retrip", newRetrip(newRetrip(nil)), "the same, by a mark in the context"},
 	} {
 		calls.Store(0)
 		client := &http.Client{Transport: stack.transport}
@@ -62,9 +62,11 @@ func run(w io.Writer) error {
 
 // newRetrip is standard mode without its waits.
 func newRetrip(base http.RoundTripper) http.RoundTripper {
-	s := retrip.Standard()
-	s.Backoff = retrip.Constant{}
-	return &retrip.Transport{Base: base, Strategy: s}
+	return &retrip.Transport{Base: base, PerKey: func(string) *retrip.Strategy {
+		s := retrip.Standard()
+		s.Backoff = retrip.Constant{}
+		return s
+	}}
 }
 
 // An sdk is the retry loop that many clients have inside: three attempts,

@@ -3,14 +3,14 @@
 //
 //	go run .
 //
-// Plug retrip in with BackendConfig.HTTPClient and the strategy services.Stripe,
-// and switch stripe-go's own retries off with MaxNetworkRetries: 0; they are on
-// by default, two of them, and would multiply.
+// Plug retrip in with BackendConfig.HTTPClient and the strategy services.Stripe, and
+// switch stripe-go's own two retries off with MaxNetworkRetries: 0. If they stay on,
+// they multiply with ours.
 //
-// stripe-go gives each POST an Idempotency-Key of its own accord. It is the
-// same in all attempts, Stripe acts on it once, and both retrip and net/http
-// take it for leave to send a POST again. And Stripe knows best whether that
-// helps: its header Stripe-Should-Retry comes before the status.
+// stripe-go gives each POST an Idempotency-Key, the same in all attempts, and Stripe
+// processes it once. Because of the key, both retrip and net/http may send the POST
+// again. Stripe also says whether that helps: its header Stripe-Should-Retry overrules
+// the status.
 package main
 
 import (
@@ -48,7 +48,7 @@ func newClient(url string, transport http.RoundTripper) *stripe.Client {
 }
 
 // strategy is Stripe's, in a hurry: the server is ours.
-func strategy() *retrip.Strategy {
+func strategy(string) *retrip.Strategy {
 	s := services.Stripe()
 	s.Backoff = retrip.FullJitter{Base: 20 * time.Millisecond, Cap: time.Second}
 	s.ThrottleBackoff = nil // as Backoff
@@ -59,7 +59,7 @@ func strategy() *retrip.Strategy {
 func run(w io.Writer) error {
 	server := newServer()
 	defer server.Close()
-	transport := &retrip.Transport{Strategy: strategy(), Observe: show.Lines(w)}
+	transport := &retrip.Transport{PerKey: strategy, Observe: show.Lines(w)}
 	defer transport.CloseIdleConnections()
 	client := newClient(server.URL, transport)
 
@@ -68,10 +68,10 @@ func run(w io.Writer) error {
 		fault faultlayer.Fault
 	}{
 		{"while the server is overloaded", answer(503, "api_error", "")},
-		{"among too many", answer(429, "invalid_request_error", "")},
-		{"while another request holds the lock; Stripe says to try again", answer(409, "invalid_request_error", "true")},
-		{"that failed for good; Stripe says not to try again", answer(500, "api_error", "false")},
-		{"whose answer is lost; since it has a key, net/http itself sends it again, below retrip", server.loseAnswer},
+		{"over the rate limit", answer(429, "invalid_request_error", "")},
+		{"while another request holds the lock: Stripe says to retry", answer(409, "invalid_request_error", "true")},
+		{"that failed for good: Stripe says not to retry", answer(500, "api_error", "false")},
+		{"whose answer is lost: it has a key, so net/http itself resends it, below retrip", server.loseAnswer},
 	}
 	for i, t := range trouble {
 		fmt.Fprintf(w, "Payment %s:\n", t.title)

@@ -145,7 +145,7 @@ func TestStripesOwnRetries(t *testing.T) {
 
 // over is a transport over a base.
 func over(base http.RoundTripper) *retrip.Transport {
-	return &retrip.Transport{Base: base, Strategy: strategy()}
+	return &retrip.Transport{Base: base, PerKey: strategy}
 }
 
 // A meter counts the calls of a base.

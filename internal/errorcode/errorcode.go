@@ -7,15 +7,16 @@
 package errorcode
 
 import (
+	"bytes"
 	"encoding/base64"
 	"net/http"
 	"strings"
 )
 
 const (
-	// maxCode is longer than any error code, and keeps a hostile one cheap.
+	// maxCode is longer than any error code, and keeps a hostile one cheap. Our choice.
 	maxCode = 256
-	// maxDocument bounds a document in a header.
+	// maxDocument bounds a document in a header: as much as is read of a body.
 	maxDocument = 64 << 10
 )
 
@@ -60,13 +61,13 @@ func InHeaders(method string, resp *http.Response) string {
 func awsCode(h http.Header) string {
 	if value := first(h, "X-Amzn-Query-Error"); value != "" {
 		if code, fault, _ := strings.Cut(value, ";"); fault == "Sender" || fault == "Receiver" {
-			if code = bareCode(code); code != "" {
+			if code = bareCode([]byte(code)); code != "" {
 				return code
 			}
 		}
 	}
 	if value := first(h, "X-Amzn-Errortype"); value != "" {
-		return bareCode(value)
+		return bareCode([]byte(value))
 	}
 	return ""
 }
@@ -98,15 +99,15 @@ func first(h http.Header, name string) string {
 
 // bareCode cuts a code out of "namespace#Code:http://more". It copies the code,
 // which is kept in errors and events, so that the rest can be freed.
-func bareCode(s string) string {
-	s, _, _ = strings.Cut(s, ":")
-	if _, after, ok := strings.Cut(s, "#"); ok {
+func bareCode(s []byte) string {
+	s, _, _ = bytes.Cut(s, []byte(":"))
+	if _, after, ok := bytes.Cut(s, []byte("#")); ok {
 		s = after
 	}
-	if s = strings.TrimSpace(s); len(s) > maxCode {
+	if s = bytes.TrimSpace(s); len(s) > maxCode {
 		return ""
 	}
-	return strings.Clone(s)
+	return string(s)
 }
 
 // A Format is how a response body may write an error code.

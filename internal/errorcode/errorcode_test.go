@@ -35,24 +35,45 @@ func TestHeaderCode(t *testing.T) {
 
 func TestBodyCodes(t *testing.T) {
 	for body, want := range map[string]string{
-		`{"__type":"a#B:c"}`:                 "B",
-		`{"code":"C","__type":"T"}`:          "T",
-		`{"Code":"D"}`:                       "D",
-		`{"CODE":"D"}`:                       "",
-		`{"code":429,"Code":"D"}`:            "D",
-		`{"__type":null,"code":""}`:          "",
-		`{"__type":"First","__type":"Last"}`: "Last",
-		`{"__type":"Cut`:                     "",
-		`["Code"]`:                           "",
-		` {"code":"X"} trailing`:             "",
-		`{"error":{"code":"Nested"}}`:        "",
+		`{"__type":"a#B:c"}`:                    "B",
+		`{"code":"C","__type":"T"}`:             "T",
+		`{"Code":"D"}`:                          "D",
+		`{"CODE":"D"}`:                          "",
+		`{"code":429,"Code":"D"}`:               "D",
+		`{"__type":null,"code":""}`:             "",
+		`{"__type":"First","__type":"Last"}`:    "Last",
+		`{"__type":"Cut`:                        "",
+		`["Code"]`:                              "",
+		` {"code":"X"} trailing`:                "",
+		`{"error":{"code":"Nested"}}`:           "",
+		`{"Error":{"Code":"Nested"}}`:           "Nested",
+		`{"Error":{"Code":"N"},"code":"Top"}`:   "Top",
+		`{"Error":[{"Code":"N"}]}`:              "",
+		`{"x":{"Error":{"Code":"N"}}}`:          "",
+		`{"x":["Code",{"Code":"N"}]}`:           "",
+		`{"a":"\\\"}","Code":"E\u0041"}`:        "EA",
+		`{"C\u006fde":"escaped name"}`:          "",
+		`{"Error":{"Code":"a#B:c","x":1}}`:      "B",
+		`{"Error":{"Code":"N"},"Code":"Top"}`:   "Top",
+		`{"Error":{"Code":"N"},"code":7}`:       "N",
+		`{"Error":{"code":"N"}}`:                "",
+		`{"Error":{"Error":{"Code":"Deeper"}}}`: "",
+		`{"Error":"Code"}`:                      "",
+		`{"Error":{"Code":"N"},"Error":{}}`:     "",
+		`{"Errors":{"Code":"N"}}`:               "",
+		`{"Code":"A"}{"Code":"B"}`:              "",
 	} {
 		require.Equal(t, want, inJSON([]byte(body)), body)
 	}
 	for body, want := range map[string]string{
 		`<Error><Code>A</Code></Error>`:                                                                    "A",
-		`<Error xmlns="urn:x"><Message>Code</Message><Code> A&amp;B </Code></Error>`:                       "A&B",
-		`<ErrorResponse><Error><Code><![CDATA[A]]></Code></Error></ErrorResponse>`:                         "A",
+		`<Error xmlns="urn:x"><Message>Code</Message><Code> A </Code></Error>`:                             "A",
+		`<Error><Code>A&amp;B</Code></Error>`:                                                              "",
+		`<Error><Code>A<!-- x --></Code><Code>B</Code></Error>`:                                            "",
+		`<ErrorResponse><Error><Code>A</Code></Error></ErrorResponse>`:                                     "A",
+		`<Error><Code><![CDATA[A]]></Code></Error>`:                                                        "A",
+		`<Error><Code>A<![CDATA[B]]>C</Code></Error>`:                                                      "ABC",
+		`<Error><Code><![CDATA[` + strings.Repeat("A", maxCode+1) + `]]></Code></Error>`:                   "",
 		`<Response><Errors><Error><Code>A</Code></Error><Error><Code>B</Code></Error></Errors></Response>`: "A",
 		`<Error><Code></Code><Code>B</Code></Error>`:                                                       "",
 		`<Error><Code>A`:                                                           "",
@@ -73,21 +94,23 @@ func TestBodyCodes(t *testing.T) {
 }
 
 // What encoding/json and encoding/xml make of a document decides what its code
-// is; they only take longer.
+// is; they only take longer. Of names and codes in an escaped form ours says
+// nothing, and it does not look for every error in a document.
 func FuzzBodyCodes(f *testing.F) {
 	f.Add(`{"__type":"a#B:c","code":"C"}`)
-	f.Add(`{"\u005f_type":"T\u0041","x":{"code":["}"]},"Code":1.5e3,"code":"","Code":"last"}`)
+	f.Add(`{"_type":"T\u0041","x":{"code":["}"]},"Code":1.5e3,"code":"","Code":"last"}`)
+	f.Add(`{"Error":{"Code":"Nested"},"code":null}`)
 	f.Add(`<Response><Errors><Error><Code>A</Code></Error></Errors></Response>`)
-	f.Add(`<?xml version="1.0"?><!-- > --><a:Error b="/>" c='<'><Code>A&amp;<![CDATA[<B>]]><x/>C</Code></a:Error>`)
+	f.Add(`<?xml version="1.0"?><!-- > --><a:Error b="/>" c='<'><Code>A</Code><x/></a:Error>`)
 	f.Add(jsonDocument)
 	f.Add(xmlDocument)
 	f.Add(strings.Repeat("[", 20_000))
 	f.Fuzz(func(t *testing.T, body string) {
-		if got, want := inJSON([]byte(body)), slowJSONCode([]byte(body)); got != want {
+		got, want := JSON.InBody([]byte(body)), slowJSONCode([]byte(body))
+		if got != want && json.Valid([]byte(body)) && !strings.Contains(body, `\`) {
 			t.Errorf("JSON %q: %q, want %q", body, got, want)
 		}
-		got, want := XML.InBody([]byte(body)), ""
-		if want = slowXMLCode([]byte(body)); want != "" && got != want && !strings.Contains(body, "<!") {
+		if got, want = XML.InBody([]byte(body)), slowXMLCode([]byte(body)); want != "" && got != "" && got != want {
 			t.Errorf("XML %q: %q, want %q", body, got, want)
 		}
 		if len(got) > len(body) {
@@ -103,11 +126,16 @@ func slowJSONCode(body []byte) string {
 	}
 	for _, name := range []string{"__type", "code", "Code"} {
 		var code string
-		if json.Unmarshal(document[name], &code) == nil && bareCode(code) != "" {
-			return bareCode(code)
+		if json.Unmarshal(document[name], &code) == nil && bareCode([]byte(code)) != "" {
+			return bareCode([]byte(code))
 		}
 	}
-	return ""
+	var nested map[string]json.RawMessage
+	var code string
+	if json.Unmarshal(document["Error"], &nested) == nil {
+		_ = json.Unmarshal(nested["Code"], &code)
+	}
+	return bareCode([]byte(code))
 }
 
 func slowXMLCode(body []byte) string {

@@ -3,111 +3,116 @@ package errorcode
 import (
 	"bytes"
 	"encoding/json"
-	"strconv"
-	"strings"
 	"unicode/utf8"
 )
 
-// inJSON finds the code in a JSON document: a non-empty string at its
-// top named __type, code or Code, in this order. A document that is not whole
-// or not an object has none. encoding/json checks the document; it would decode
-// it as well, for a few dozen allocations.
-func inJSON(body []byte) string {
-	body = bytes.TrimSpace(body)
-	if !json.Valid(body) || body[0] != '{' {
+// codeNames are the members of an object that may hold a code, best first.
+var codeNames = [...]string{"__type", "code", "Code"}
+
+// inJSON finds the code in a JSON document: a non-empty string that its object has
+// under one of codeNames, or that Error, an object in it, has under Code, as
+// Alibaba Cloud's OSS writes it. A document that is cut off or no object has none.
+// Names are compared as they are written, without undoing escapes.
+//
+// It goes through the document once and skips what is not a string or a bracket.
+// encoding/json would take some twenty allocations for an error document.
+func inJSON(document []byte) string {
+	document = bytes.TrimSpace(document)
+	var (
+		codes       [len(codeNames) + 1][]byte // by rank; of several with one name, the last counts
+		depth       int
+		inError     bool   // the object at depth 2 is Error
+		name, value []byte // of the member under way
+	)
+	if len(document) == 0 || document[0] != '{' {
 		return ""
 	}
-	var values [3][]byte // of the three names
-	for at := 1; ; {
-		at += space(body[at:])
-		if body[at] == '}' {
-			break
-		}
-		key := body[at : at+valueLength(body[at:])]
-		at += len(key)
-		at += space(body[at:])
-		value := body[at : at+valueLength(body[at:])]
-		at += len(value)
-		if i := codeName(key); i >= 0 {
-			values[i] = value // of several with one name, the last counts
+	for i := 0; i < len(document); i++ {
+		switch c := document[i]; c {
+		case '"':
+			length := stringLength(document[i:])
+			if length < 0 {
+				return ""
+			}
+			value = document[i : i+length]
+			i += length - 1
+		case ':':
+			name, value = value, nil
+		case '{', '[':
+			if depth++; depth == 2 {
+				if inError = c == '{' && string(name) == `"Error"`; inError {
+					codes[len(codeNames)] = nil
+				}
+			}
+			name, value = nil, nil
+		case ',', '}', ']':
+			if rank := codeRank(name); rank >= 0 && depth == 1 {
+				codes[rank] = value
+			} else if depth == 2 && inError && string(name) == `"Code"` {
+				codes[len(codeNames)] = value
+			}
+			name, value = nil, nil
+			if c != ',' {
+				depth--
+			}
+			if depth == 0 && i < len(document)-1 {
+				return "" // more than one document
+			}
 		}
 	}
-	for _, value := range values {
-		if code := bareCode(string(unquote(value))); code != "" {
+	if depth != 0 {
+		return ""
+	}
+	for _, quoted := range codes {
+		if code := bareCode(unquote(quoted)); code != "" {
 			return code
 		}
 	}
 	return ""
 }
 
-// space is how many bytes of white space and punctuation a text begins with.
-func space(text []byte) int { return len(text) - len(bytes.TrimLeft(text, " \t\r\n:,")) }
-
-// valueLength is the length of the value that valid JSON begins with.
-func valueLength(text []byte) int {
-	depth, quoted := 0, false
-	for i := 0; i < len(text); i++ {
-		switch c := text[i]; {
-		case quoted && c == '\\':
-			i++
-		case c == '"':
-			quoted = !quoted
-			if !quoted && depth == 0 {
-				return i + 1
-			}
-		case quoted:
-		case c == '{', c == '[':
-			depth++
-		case c == '}', c == ']':
-			if depth--; depth == 0 {
-				return i + 1
-			}
-			if depth < 0 { // the end of what a bare value stands in
-				return i
-			}
-		case depth == 0 && strings.IndexByte(" \t\r\n:,", c) >= 0:
-			return i
-		}
-	}
-	return len(text)
-}
-
-// unquote is the text of a JSON string, and nothing for another value.
-func unquote(value []byte) []byte {
-	switch {
-	case len(value) < 2 || value[0] != '"':
-		return nil
-	case bytes.IndexByte(value, '\\') < 0 && utf8.Valid(value):
-		return value[1 : len(value)-1]
-	}
-	var text string
-	_ = json.Unmarshal(value, &text) // it is valid
-	return []byte(text)
-}
-
-// codeName is the rank of a name that a code may have, or -1. It reads the
-// quoted name by itself: a document may have thousands.
-func codeName(quoted []byte) int {
-	for rank, name := range [...]string{"__type", "code", "Code"} {
-		if isQuoted(quoted, name) {
+// codeRank is the place of a quoted name among codeNames, or -1.
+func codeRank(quoted []byte) int {
+	for rank, name := range codeNames {
+		if len(quoted) == len(name)+2 && string(quoted[1:len(quoted)-1]) == name {
 			return rank
 		}
 	}
 	return -1
 }
 
-// isQuoted reports whether a JSON string says name, whose characters can be
-// escaped only by their numbers.
-func isQuoted(quoted []byte, name string) bool {
-	rest, ok := bytes.CutPrefix(quoted, []byte(`"`))
-	for i := 0; ok && i < len(name); i++ {
-		var escaped []byte
-		if escaped, ok = bytes.CutPrefix(rest, []byte(`\u00`)); ok { // valid, so two digits follow
-			n, _ := strconv.ParseUint(string(escaped[:2]), 16, 8)
-			ok, rest = byte(n) == name[i], escaped[2:]
-		} else if ok = len(rest) > 0 && rest[0] == name[i]; ok {
-			rest = rest[1:]
+// stringLength is the length of the JSON string that a text begins with, quotes
+// included, or -1 if it has no end. It looks at no byte twice, however many are
+// escaped.
+func stringLength(text []byte) int {
+	for i, quote := 1, 0; ; {
+		if quote < i {
+			if i >= len(text) {
+				return -1
+			}
+			next := bytes.IndexByte(text[i:], '"')
+			if next < 0 {
+				return -1
+			}
+			quote = i + next
 		}
+		escape := bytes.IndexByte(text[i:quote], '\\')
+		if escape < 0 {
+			return quote + 1
+		}
+		i += escape + 2
 	}
-	return ok && string(rest) == `"`
+}
+
+// unquote is the text of a JSON string, and nothing for another value.
+func unquote(value []byte) []byte {
+	if len(value) < 2 {
+		return nil
+	}
+	if inside := value[1 : len(value)-1]; bytes.IndexByte(inside, '\\') < 0 && utf8.Valid(inside) {
+		return inside
+	}
+	var text string
+	_ = json.Unmarshal(value, &text)
+	return []byte(text)
 }

@@ -63,6 +63,13 @@ type Hit struct {
 	Size         int64  // how much of the body was read
 	Hash         string // of that, as Hash has it
 	Failed       bool   // a Fault answered it
+	Ended        bool   // its handler has returned, so Size and Hash are final
+}
+
+// A record is a Hit under way. The Layer's lock guards the Hit.
+type record struct {
+	Hit
+	body *countedBody
 }
 
 // A Layer is an http.Handler that answers with the faults given for a request,
@@ -72,7 +79,7 @@ type Layer struct {
 
 	mu       sync.Mutex
 	rules    []*rule
-	hits     []Hit
+	records  []*record
 	underWay int
 	idle     sync.Cond // no request is under way
 }
@@ -97,38 +104,49 @@ func (l *Layer) Fail(match func(*http.Request) bool, faults ...Fault) {
 	l.rules = append(l.rules, &rule{match, faults})
 }
 
-// Hits returns the requests so far, in the order in which they ended. It waits
-// for those under way: a client may be earlier, with the last byte in its hand.
+// Hits returns the requests so far, in the order in which they arrived. It waits
+// until the handlers of all of them have returned: a client may have the last
+// byte of its answer before that.
 func (l *Layer) Hits() []Hit {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for l.underWay > 0 {
 		l.idle.Wait()
 	}
-	return append([]Hit(nil), l.hits...)
+	return l.snapshot()
+}
+
+// Arrived returns what Hits returns, but at once: of a request whose handler
+// still runs, with what was read of its body so far.
+func (l *Layer) Arrived() []Hit {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.snapshot()
+}
+
+func (l *Layer) snapshot() []Hit {
+	hits := make([]Hit, len(l.records))
+	for i, r := range l.records {
+		hits[i] = r.Hit
+		if !r.Ended {
+			hits[i].Size, hits[i].Hash = r.body.count()
+		}
+	}
+	return hits
 }
 
 // Reset forgets the hits and the faults that are left.
 func (l *Layer) Reset() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.rules, l.hits = nil, nil
+	l.rules, l.records = nil, nil
 }
 
 // ServeHTTP answers the request or lets Next do it.
 func (l *Layer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	fault := l.arrive(r)
-	body := &countedBody{ReadCloser: r.Body, sum: sha256.New()}
-	r.Body = body
-	hit := Hit{Method: r.Method, Path: r.URL.Path, Header: r.Header.Clone(), Failed: fault != nil}
-	defer func() {
-		hit.Size, hit.Hash = body.count()
-		l.mu.Lock()
-		defer l.mu.Unlock()
-		l.hits = append(l.hits, hit)
-		l.underWay--
-		l.idle.Broadcast()
-	}()
+	hit, fault := l.arrive(r)
+	r.Body = hit.body
+	defer l.end(hit)
 	if fault != nil {
 		fault(w, r)
 		return
@@ -136,11 +154,23 @@ func (l *Layer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	l.Next.ServeHTTP(w, r)
 }
 
-// arrive counts a request and takes the fault that is due for it.
-func (l *Layer) arrive(r *http.Request) Fault {
+// arrive records a request and takes the fault that is due for it. The record is
+// made now and not at the end: a client whose connection was broken off may send
+// its next request, and have it answered, before this handler returns.
+func (l *Layer) arrive(r *http.Request) (*record, Fault) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	fault := l.due(r)
+	hit := &record{
+		Hit:  Hit{Method: r.Method, Path: r.URL.Path, Header: r.Header.Clone(), Failed: fault != nil},
+		body: &countedBody{ReadCloser: r.Body, sum: sha256.New()},
+	}
+	l.records = append(l.records, hit)
 	l.underWay++
+	return hit, fault
+}
+
+func (l *Layer) due(r *http.Request) Fault {
 	for _, rule := range l.rules {
 		if len(rule.faults) > 0 && (rule.match == nil || rule.match(r)) {
 			fault := rule.faults[0]
@@ -149,6 +179,16 @@ func (l *Layer) arrive(r *http.Request) Fault {
 		}
 	}
 	return nil
+}
+
+// end completes the record with what is known only now.
+func (l *Layer) end(hit *record) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	hit.Size, hit.Hash = hit.body.count()
+	hit.Ended = true
+	l.underWay--
+	l.idle.Broadcast()
 }
 
 // A countedBody sums up what is read of it.

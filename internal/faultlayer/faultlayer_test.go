@@ -68,3 +68,35 @@ func TestHitsWaitsForRequestsUnderWay(t *testing.T) {
 	require.Len(t, layer.Hits(), 1)
 	require.NoError(t, resp.Body.Close())
 }
+
+// A hit counts from its arrival: it is seen while its handler still runs, and
+// stands before those that arrived later and ended earlier.
+func TestHitsInOrderOfArrival(t *testing.T) {
+	layer := New(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+	server := httptest.NewServer(layer)
+	defer server.Close()
+	release := make(chan struct{})
+	layer.Fail(nil, func(w http.ResponseWriter, r *http.Request) {
+		Reset(w, r)
+		<-release
+	})
+	_, err := http.Post(server.URL+"/first", "text/plain", strings.NewReader("body"))
+	require.Error(t, err)
+	arrived := layer.Arrived()
+	require.Len(t, arrived, 1)
+	require.Equal(t, "/first", arrived[0].Path)
+	require.Equal(t, Hash([]byte("body")), arrived[0].Hash)
+	require.EqualValues(t, 4, arrived[0].Size)
+	require.False(t, arrived[0].Ended)
+
+	resp, err := http.Get(server.URL + "/second")
+	require.NoError(t, err)
+	require.NoError(t, resp.Body.Close())
+	close(release)
+	hits := layer.Hits()
+	require.Len(t, hits, 2)
+	for i, path := range []string{"/first", "/second"} {
+		require.Equal(t, path, hits[i].Path)
+		require.True(t, hits[i].Ended)
+	}
+}

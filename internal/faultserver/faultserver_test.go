@@ -8,9 +8,9 @@ import (
 	"io"
 	"net/http"
 	"strings"
-	"syscall"
 	"testing"
 
+	"github.com/retrip-go/retrip/internal/socketerr"
 	"github.com/stretchr/testify/require"
 )
 
@@ -42,9 +42,9 @@ func TestEachConnectionHasItsPlay(t *testing.T) {
 	s := Start(Refuse, ResetBeforeHeaders, CloseBeforeHeaders, Answer(503), Answer(200))
 	defer s.Close()
 	_, _, err := send(t, s, false, "")
-	require.ErrorIs(t, err, syscall.ECONNREFUSED)
+	require.ErrorIs(t, err, socketerr.ConnRefused)
 	_, _, err = send(t, s, false, "")
-	require.ErrorIs(t, err, syscall.ECONNRESET)
+	require.ErrorIs(t, err, socketerr.ConnReset)
 	_, _, err = send(t, s, false, "")
 	require.ErrorIs(t, err, io.EOF)
 	for _, want := range []int{503, 200, 200} {

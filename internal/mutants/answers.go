@@ -4,6 +4,26 @@ package main
 // it over.
 var answers = []mutant{
 	{
+		name: "An answer of which a piece has come is read in the caller's goroutine",
+		file: "arrived.go", old: `filled.Int()-read.Int() >= resp.ContentLength`, new: `filled.Int()-read.Int() > 0`,
+		tests: `TestAnswersInOnePieceAreRecognised`,
+	},
+	{
+		name: "An answer that came in one piece takes a goroutine",
+		file: "arrived.go", old: `filled.Int()-read.Int() >= resp.ContentLength`, new: `filled.Int()-read.Int() > resp.ContentLength+1000`,
+		tests: `TestAnswersInOnePieceAreRecognised`,
+	},
+	{
+		name: "An answer that came in one piece is not read before its retry",
+		file: "finish.go", old: `drain(resp.Body)`, new: `replay.Close(resp.Body)`,
+		tests: `TestAnswersInOnePieceFreeTheirConnection`,
+	},
+	{
+		name: "What a processor counted in its lane is not in the sum",
+		file: "stats.go", old: `s.Attempts += n`, new: `_ = n`,
+		tests: `Stats`,
+	},
+	{
 		name: "The caller does not get what was read ahead",
 		file: "peek.go", old: `if len(p.buf) > 0 { n := copy(b, p.buf)`, new: `if false { n := copy(b, p.buf)`,
 		tests: `TestPeekLeavesTheBodyWhole`,
@@ -113,7 +133,7 @@ var answers = []mutant{
 	},
 	{
 		name: "A panic leaves everything as it is",
-		file: "transport.go", old: `r.end(&p, &o, resp)`, new: `_ = resp`,
+		file: "transport.go", old: `r.cleanUp(&p, &o, resp)`, new: `_ = resp`,
 		tests: `TestPanics`,
 	},
 	{
@@ -153,7 +173,7 @@ var answers = []mutant{
 	},
 	{
 		name: "The response is closed while its retry waits",
-		file: "transport.go", old: `p.answer = keep(o.take())`, new: `p.answer = keep(o.take()); p.answer.letGo(r.req)`,
+		file: "transport.go", old: `p.answer = keep(req, o.take())`, new: `p.answer = keep(req, o.take()); p.answer.letGo(r.req)`,
 		tests: `TestAnswerIsKept`,
 	},
 	{
@@ -311,5 +331,23 @@ var answers = []mutant{
 		name: "A response is let go only when Prepare has returned",
 		file: "attempt.go", old: `p.answer.letGo(r.req)`, new: `defer p.answer.letGo(r.req)`,
 		tests: `TestKeptAnswerDoesNotHoldUpPrepare|TestAttemptIsSentAfterPrepare`,
+	},
+	{
+		name: "A response that is not retried becomes an error, too",
+		file: "migrate/giveup.go", old: `|| c.end.Reason == retrip.NotRetryable`, new: ``,
+		tests:    `TestErrorOnGiveUp`,
+		packages: []string{"./migrate"},
+	},
+	{
+		name: "An error waits for a body that stalls",
+		file: "migrate/giveup.go", old: `late := time.AfterFunc(errorWait,`, new: `late := time.AfterFunc(100*errorWait,`,
+		tests:    `TestGiveUpErrorBounds`,
+		packages: []string{"./migrate"},
+	},
+	{
+		name: "The code in the Error object of a JSON error is not read",
+		file: "internal/errorcode/json.go", old: `depth == 2 && inError && string(name)`, new: `false && string(name)`,
+		tests:    `TestBodyCodes|TestVectorsErrorBodies`,
+		packages: []string{"./aws", "./internal/errorcode"},
 	},
 }

@@ -106,14 +106,20 @@ var classes = []mutant{
 	},
 	{
 		name: "A time stamp refused by a clock that is behind is not retried",
-		file: "hosts.go", old: `(measured - signed).Abs() > skewThreshold`, new: `measured-signed > skewThreshold`,
+		file: "hosts.go", old: `(measured - signed).Abs() >= cmp.Or(least, skewThreshold+1)`, new: `measured-signed >= cmp.Or(least, skewThreshold+1)`,
 		tests:    `TestVectorsClockSkewDecisions`,
 		packages: []string{"./aws"},
 	},
 	{
 		name: "A skew of exactly four minutes is believed",
-		file: "hosts.go", old: `(measured - signed).Abs() > skewThreshold`, new: `(measured - signed).Abs() >= skewThreshold`,
+		file: "hosts.go", old: `cmp.Or(least, skewThreshold+1)`, new: `cmp.Or(least, skewThreshold)`,
 		tests:    `TestVectorsClockSkewDecisions`,
+		packages: []string{"./aws"},
+	},
+	{
+		name: "A strategy's own least skew is ignored",
+		file: "decide.go", old: `explainsRefusal(o.signed, measured, r.policy.MinSkew)`, new: `explainsRefusal(o.signed, measured, 0)`,
+		tests:    `TestLeastSkew`,
 		packages: []string{"./aws"},
 	},
 	{

@@ -85,7 +85,7 @@ var deciding = []mutant{
 	},
 	{
 		name: "A request that was cancelled as its answer came loses the answer",
-		file: "decide.go", old: `case cancellation(r.req) != nil: return no(Cancelled)`, new: `case false:`,
+		file: "decide.go", old: `case cancellation(r.req) != nil: return noRetry(Cancelled)`, new: `case false:`,
 		tests: `TestAnswerOfACancelledRequest`,
 	},
 	{
@@ -111,7 +111,7 @@ var deciding = []mutant{
 	},
 	{
 		name: "A request without quota waits its backoff for nothing",
-		file: "decide.go", old: `return no(QuotaExhausted)`, new: `return decision{reason: QuotaExhausted, linger: d.wait}`,
+		file: "decide.go", old: `return noRetry(QuotaExhausted)`, new: `return decision{reason: QuotaExhausted, linger: d.wait}`,
 		tests: `TestLongPollWaitsWithItsAnswer|TestQuotaSpentKeepsTheAnswer`,
 	},
 	{
@@ -156,28 +156,28 @@ var deciding = []mutant{
 	},
 	{
 		name: "A backoff does not hear what it gave before",
-		file: "decide.go", old: `h.own, h.hinted, h.class = d.own, d.hinted, v.class`, new: `h.hinted, h.class = d.hinted, v.class`,
+		file: "decide.go", old: `h.backoff, h.asked, h.class = d.backoff, d.asked, v.class`, new: `h.asked, h.class = d.asked, v.class`,
 		tests: `TestRetryIsTold`,
 	},
 	{
 		name: "A backoff hears of the server's wait as if it were its own",
-		file: "decide.go", old: `d.wait, d.from = hint, o.hint.From`, new: `d.wait, d.from, d.own = hint, o.hint.From, hint`,
+		file: "decide.go", old: `d.wait, d.from = hint, o.hint.From`, new: `d.wait, d.from, d.backoff = hint, o.hint.From, hint`,
 		tests: `TestBackoffIsNotToldTheServersWait`,
 	},
 	{
 		name: "A server's short wait cuts the backoff",
-		file: "decide.go", old: `o.hinted && hint > own {`, new: `o.hinted {`,
+		file: "decide.go", old: `o.hasHint && hint > backoff {`, new: `o.hasHint {`,
 		tests:    `TestServerDirectedWaits|TestVectorsServerWaits`,
 		packages: []string{"./aws"},
 	},
 	{
 		name: "The cap bounds each of the server's waits, but not their sum",
-		file: "decide.go", old: `if hint > s.MaxRetryAfter-past.hinted`, new: `if hint > s.MaxRetryAfter`,
+		file: "decide.go", old: `if hint > s.MaxRetryAfter-past.asked`, new: `if hint > s.MaxRetryAfter`,
 		tests: `TestServerDirectedWaits|TestRetryAfterFloods`,
 	},
 	{
 		name: "A server's wait of exactly the cap is refused",
-		file: "decide.go", old: `if hint > s.MaxRetryAfter-past.hinted`, new: `if hint >= s.MaxRetryAfter-past.hinted`,
+		file: "decide.go", old: `if hint > s.MaxRetryAfter-past.asked`, new: `if hint >= s.MaxRetryAfter-past.asked`,
 		tests: `TestWaitsAtTheirBounds`,
 	},
 	{
@@ -273,7 +273,7 @@ var deciding = []mutant{
 	},
 	{
 		name: "The last of several readers of a server's wait wins",
-		file: "strategy.go", old: `for i := range p.waits {`, new: `for i := len(p.waits) - 1; i >= 0; i-- {`,
+		file: "strategy.go", old: `for i := range p.hintReaders {`, new: `for i := len(p.hintReaders) - 1; i >= 0; i-- {`,
 		tests: `TestWaitHeaders|TestServerDirectedWaits`,
 	},
 	{

@@ -114,7 +114,7 @@ var gates = []mutant{
 	},
 	{
 		name: "A host with a gate is never forgotten",
-		file: "strategy.go", old: `q, ok := s.Quota.(RestingQuota)`, new: `q, ok := s.Quota.(MeteredQuota)`,
+		file: "strategy.go", old: `q, ok := p.Quota.(RestingQuota)`, new: `q, ok := s.Quota.(MeteredQuota)`,
 		tests: `TestHostInDoubtIsKept`,
 	},
 	{

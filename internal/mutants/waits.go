@@ -67,7 +67,8 @@ var waits = []mutant{
 	{
 		name: "Full jitter is u² in place of u",
 		file: "backoff.go", old: `scale(ceiling(j.Base, j.Cap, r.Index), r.Rand), true`, new: `scale(ceiling(j.Base, j.Cap, r.Index), r.Rand*r.Rand), true`,
-		tests: `TestBackoffs`,
+		tests:    `TestBackoffs|TestVectorsBackoff`,
+		packages: []string{"./aws"},
 	},
 	{
 		name: "The chance that waits are drawn with is u² in place of u",
@@ -153,7 +154,7 @@ var limiter = []mutant{
 	{
 		name: "The limiter allows three times what is sent, not twice",
 		file: "adaptive.go", old: `maxOfMeasured = 2.0`, new: `maxOfMeasured = 3.0`,
-		tests: `TestRateIsAtMostTwiceWhatIsSent`,
+		tests: `TestRateIsAtMostTwiceWhatIsSent|TestVectorsAdaptiveSequences`,
 	},
 	{
 		name: "The bound by what is sent does not count",

@@ -1,7 +1,6 @@
 package outage
 
 import (
-	"fmt"
 	"math"
 	"testing"
 
@@ -18,6 +17,15 @@ var blackHole = outageCase{clients: 1000, rate: 0.8, length: 60, chance: 1, end:
 
 // mostly is a server that answers one attempt in ten.
 var mostly = outageCase{clients: 1000, rate: 0.8, length: 60, chance: 0.9, end: failed}
+
+// notUnderRace skips what takes long under the race detector and would show it
+// nothing that the other tests don't.
+func notUnderRace(t *testing.T) {
+	t.Helper()
+	if raceEnabled {
+		t.Skip("takes ten times as long")
+	}
+}
 
 // What the gate adds to the load of an outage, whatever fails, is bounded.
 func TestGateInAnOutage(t *testing.T) {
@@ -44,13 +52,14 @@ func TestGateInAnOutage(t *testing.T) {
 
 // Where a server fails by chance, a gate loses hardly more than must be lost.
 func TestGateAgainstChance(t *testing.T) {
+	notUnderRace(t)
 	for p, limit := range map[float64]float64{0.01: 1.01, 0.1: 1.01, 0.3: 1.05} {
+		if !*full {
+			limit += 0.02 // for chance
+		}
 		for _, rate := range []float64{1. / 60, 1, 1000} {
 			got := background(t, gate, rate, p, scaled(400_000), setting{3, long})
 			t.Logf("p = %v, %.3g requests/s: %.4f of the ideal, at most %v", p, rate, got, limit)
-			if !*full {
-				limit += 0.01 // for chance
-			}
 			require.LessOrEqual(t, got, limit, "p = %v, %v/s", p, rate)
 		}
 	}
@@ -79,12 +88,17 @@ func TestGateInABlip(t *testing.T) {
 
 // A server that was overloaded recovers as if no one had retried.
 func TestGateAfterABrownout(t *testing.T) {
+	notUnderRace(t)
 	for name, b := range map[string]brownout{"late": late, "costly": costly} {
 		for _, load := range []float64{0.8, 0.9} {
 			free, _ := b.at(load).recovery(t, none)
 			got, _ := b.at(load).recovery(t, gate)
 			t.Logf("%s, %v load: %v s after the end, %v without retries", name, load, got, free)
-			require.LessOrEqual(t, got, free+2)
+			limit := free + 2
+			if !*full {
+				limit += 2 // a small server's queue is less even
+			}
+			require.LessOrEqual(t, got, limit)
 		}
 	}
 }
@@ -133,5 +147,5 @@ func TestWorldKeepsItsPromises(t *testing.T) {
 	require.InDelta(t, 100*math.Pow(0.6, 5), lost, 1)
 	require.InDelta(t, (1-math.Pow(0.6, 5))/0.4, sent, 0.05)
 	free, _ := costly.at(0.8).recovery(t, none)
-	require.InDelta(t, 1, free, 1, fmt.Sprint("nothing is left to do"))
+	require.LessOrEqual(t, free, 1.0, "nothing is left to do")
 }

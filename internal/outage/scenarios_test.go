@@ -86,6 +86,28 @@ func flapping(t *testing.T, p policy, clients int, rate float64) float64 {
 	return sent / firsts
 }
 
+// crash is a server whose answers take 10 s and that breaks off all of them at once.
+// Then it refuses everything for 60 s: attempts per request in that time. Timed tells
+// that the clients bound their attempts in time.
+func crash(t *testing.T, p policy, clients int, rate float64, timed bool) float64 {
+	t.Helper()
+	const at, took = 60.0, 10.0
+	w := inWorld(t, p, setting{3, standard}, func(w *world) {
+		w.timed = timed
+		s := func(now float64, _ *rand.Rand) (outcome, float64, float64) {
+			switch {
+			case now >= at:
+				return refused, latency, 0
+			case now+took >= at:
+				return refused, at - now, 0
+			}
+			return good, took, 0
+		}
+		w.poisson(w.newClients(scaled(clients), s), rate, at+60)
+	})
+	return sum(w.sent, at, at+60) / sum(w.firsts, at, at+60)
+}
+
 // background is one client of a server that fails by chance: how many requests
 // fail for one that must, p^attempts. To have little noise, a refusal counts with
 // the chance that the attempts left would have succeeded.

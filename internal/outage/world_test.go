@@ -43,6 +43,7 @@ type world struct {
 	policy  policy
 	setting setting
 	seed    uint64
+	timed   bool // clients have an AttemptTimeout
 	// refusal hears of each retry that a quota refuses.
 	refusal func(now float64, f retrip.Failure)
 
@@ -98,6 +99,9 @@ func (w *world) newClient(s server) *client {
 		strategy.Quota = &watched{strategy.Quota, w}
 	}
 	c.transport = &retrip.Transport{Base: c, Strategy: strategy}
+	if w.timed {
+		c.transport.AttemptTimeout = time.Hour
+	}
 	return c
 }
 

@@ -21,7 +21,8 @@ func TestGetBodyOfAnotherLength(t *testing.T) {
 		u := newUpload(t, opaque(content), 0)
 		u.req.ContentLength = 10
 		u.req.GetBody = func() (io.ReadCloser, error) { return opaque(again), nil }
-		u.Body = replay.New(u.req)
+		u.Body = replay.Body{}
+		u.Begin(u.req)
 		u.requireRead(content, u.begin().Body)
 		got, err := io.ReadAll(u.again().Body)
 		require.ErrorContains(t, err, want)
@@ -38,7 +39,8 @@ func TestGetBodyThatFails(t *testing.T) {
 	} {
 		u := newUpload(t, opaque(content), 0)
 		u.req.GetBody = open
-		u.Body = replay.New(u.req)
+		u.Body = replay.Body{}
+		u.Begin(u.req)
 		u.Sent()
 		require.NoError(t, u.Hold())
 		require.EqualError(t, u.Reopen(), want)
@@ -68,7 +70,8 @@ func TestPrepareAndABodyOfTheCaller(t *testing.T) {
 		src := opaque(content)
 		u := newUpload(t, src, 0)
 		u.req.GetBody = func() (io.ReadCloser, error) { return nil, nil }
-		u.Body = replay.New(u.req)
+		u.Body = replay.Body{}
+		u.Begin(u.req)
 		out := u.begin()
 		u.Lend(out)
 		tt.prepare(out)

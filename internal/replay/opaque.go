@@ -251,7 +251,7 @@ func (o *opaqueBody) stopWatch() {
 	}
 }
 
-// signal wakes those who wait for a change.
+// signal wakes the goroutines that wait for a change.
 func (o *opaqueBody) signal() {
 	if o.changed != nil {
 		close(o.changed)

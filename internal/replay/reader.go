@@ -59,8 +59,8 @@ func (r *reader) Close() error {
 	return nil
 }
 
-// leave takes r off the list of those who may still need the source, and returns
-// what it will be told from now on.
+// leave takes r off the list of readers that may still need the source, and returns
+// the error of its further Reads.
 func (r *reader) leave(end error) error {
 	o := r.body
 	if r.end != nil || r.attempt != o.attempt {

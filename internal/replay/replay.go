@@ -31,15 +31,16 @@ import (
 
 // Why a body can't be read, or not again.
 var (
-	ErrOver        = errors.New("retrip: read of a request body whose attempt is over")
-	ErrTooLong     = errors.New("the request body is longer than Transport.ReplayBuffer, and Request.GetBody is not set")
+	ErrOver        = errors.New("retrip: this request body belongs to an attempt that has ended")
+	ErrTooLong     = errors.New("the request body is longer than Transport.ReplayBuffer: raise it, or set Request.GetBody")
 	ErrFailed      = errors.New("the request body failed while it was read")
-	ErrBlocked     = errors.New("the request body is still waiting for its source")
-	errNoGetBody   = errors.New("Request.GetBody is not set any more")
+	ErrBlocked     = errors.New("a Read of the request body is still waiting for its source")
+	errNoGetBody   = errors.New("Request.GetBody was set at first and is nil now: leave it as it was")
 	ErrFileChanged = errors.New("the file that is the request body has changed since it was first sent")
 )
 
-// closeGrace is how long Finish waits for the source's Close, which may block.
+// closeGrace is how long Finish waits for the source's Close, which may block. Our
+// choice: a Close that needs only the processor is done by then.
 const closeGrace = 10 * time.Millisecond
 
 // A Body is the body of a request, for all of its attempts.
@@ -50,13 +51,12 @@ type Body struct {
 	finished    bool          // a source whose Close blocks is waited for once
 }
 
-// New holds the request's body until Sent. The request may be nil.
-func New(req *http.Request) Body {
-	b := Body{req: req}
+// Begin holds the request's body until Sent. The request may be nil.
+func (b *Body) Begin(req *http.Request) {
+	b.req = req
 	if hasBody(req) {
 		b.held = req.Body
 	}
-	return b
 }
 
 func hasBody(req *http.Request) bool {

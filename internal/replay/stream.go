@@ -7,11 +7,12 @@ import (
 	"sync/atomic"
 )
 
-// maxChunk bounds one piece of what is kept, and one Read of the source.
+// maxChunk bounds one piece of what is kept, and one Read of the source. Our
+// choice: above the 32 KiB that io.Copy reads at once.
 const maxChunk = 64 << 10
 
 // errSourceQuit is how a source ends whose Read does not return.
-var errSourceQuit = errors.New("retrip: the request body's Read ended its goroutine")
+var errSourceQuit = errors.New("retrip: the request body's Read ended its goroutine (runtime.Goexit)")
 
 // A stream is an opaque body that is read once. What its source gave is kept in
 // chunks, up to a limit; one reader alone may go beyond it.

@@ -106,7 +106,8 @@ func TestForgottenCopyHoldsNoMemory(t *testing.T) {
 			runtime.AddCleanup(src, func(int) { freed.Add(1) }, 0)
 			req, err := http.NewRequestWithContext(ctx, "PUT", "http://example.com/", src)
 			require.NoError(t, err)
-			b := replay.New(req)
+			var b replay.Body
+			b.Begin(req)
 			b.Keep(10)
 			out := req.WithContext(ctx)
 			require.NoError(t, b.Open(ctx, out))
@@ -241,7 +242,8 @@ func TestLateBytesOfAClosedSource(t *testing.T) {
 			return len(p), nil
 		})), 10)
 		u.req = u.req.WithContext(ctx)
-		u.Body = replay.New(u.req)
+		u.Body = replay.Body{}
+		u.Begin(u.req)
 		u.Keep(10)
 		body := u.begin().Body
 		time.AfterFunc(time.Millisecond, cancel)
