@@ -2,9 +2,11 @@ package redisquota_test
 
 import (
 	"context"
+	"crypto/tls"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"sync/atomic"
 	"time"
 
 	"github.com/alicebob/miniredis/v2"
@@ -160,4 +162,64 @@ func ExampleRueidis() {
 	defer fleet.Close()
 	fmt.Println(fleet.Check(context.Background()))
 	// Output: <nil>
+}
+
+// Options that make no sense are an error at once. A server that is down is none.
+func ExampleNew() {
+	client := redisquota.DialRueidis(rueidis.ClientOption{InitAddress: []string{"127.0.0.1:1"}})
+	defer client.Close()
+	_, err := redisquota.New(client, redisquota.Options{Interval: time.Millisecond})
+	fmt.Println(err)
+	fleet, err := redisquota.New(client, redisquota.Options{Prefix: "staging", Interval: time.Second})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Println(fleet.Close())
+	// Output:
+	// redisquota: Options.Interval is 1ms: use 0 for 500ms, or 50ms to 10s
+	// <nil>
+}
+
+// Sentinel, clusters, users and TLS are rueidis's own options.
+func ExampleDialRueidis() {
+	client := redisquota.DialRueidis(rueidis.ClientOption{
+		InitAddress: []string{"sentinel-1.example:26379", "sentinel-2.example:26379"},
+		Sentinel:    rueidis.SentinelOption{MasterSet: "retries"},
+		Username:    "retrip",
+		Password:    "secret",
+		TLSConfig:   &tls.Config{MinVersion: tls.VersionTLS12},
+	})
+	fmt.Println(client.Close()) // nothing was asked, so nothing was connected
+	// Output: <nil>
+}
+
+// slowest is a Client that notes how long another one takes at most.
+type slowest struct {
+	redisquota.Client
+	took atomic.Int64
+}
+
+func (s *slowest) Eval(ctx context.Context, script, key string, args ...string) ([]int64, error) {
+	begun := time.Now()
+	reply, err := s.Client.Eval(ctx, script, key, args...)
+	s.took.Store(max(s.took.Load(), int64(time.Since(begun))))
+	return reply, err
+}
+
+// One method makes a Client of any library.
+func ExampleClient() {
+	server := startRedis()
+	defer server.Close()
+	inner := redisquota.DialRueidis(rueidis.ClientOption{InitAddress: []string{server.Addr()}})
+	defer inner.Close()
+	client := &slowest{Client: inner}
+	fleet, err := redisquota.New(client, redisquota.Options{})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer fleet.Close()
+	fmt.Println(fleet.Check(context.Background()), client.took.Load() > 0)
+	// Output: <nil> true
 }

@@ -43,6 +43,11 @@ const (
 	sampled      = 8
 )
 
+var (
+	_ retrip.RestingQuota  = (*Quota)(nil)
+	_ retrip.DoubtingQuota = (*Quota)(nil)
+)
+
 // A verdict is what Redis said of a dependency.
 type verdict struct {
 	at    time.Time

@@ -99,6 +99,22 @@ func (f *Fleet) Keys() iter.Seq[KeyStats] {
 	}
 }
 
+// Totals and Verdicts make a Fleet an otelretrip.Fleet, for metrics. Totals are those
+// of Stats.
+func (f *Fleet) Totals() (reports, errors, refused int64, latency time.Duration) {
+	return f.counts.evals.Load(), f.counts.errors.Load(), f.counts.refused.Load(), time.Duration(f.counts.lastLatency.Load())
+}
+
+// Verdicts calls yield with what Keys says of the keys of which the fleet has told,
+// until it returns false.
+func (f *Fleet) Verdicts(yield func(key string, doubt, limit float64, age time.Duration) bool) {
+	for k := range f.Keys() {
+		if k.Age >= 0 && !yield(k.Key, k.FleetDoubt, k.FleetLimit, k.Age) {
+			return
+		}
+	}
+}
+
 // Stats returns what is known of the dependency.
 func (q *Quota) Stats() KeyStats {
 	s := KeyStats{
