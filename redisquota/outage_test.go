@@ -92,6 +92,19 @@ func TestFleetLosesFewRequests(t *testing.T) {
 	}
 }
 
+// After a second of doubt, a fleet stops. Slow clients alone would not have noticed yet,
+// and some of their retries would have found the server back. This is what the README
+// says that a fleet costs.
+func TestFleetStopsAfterASecond(t *testing.T) {
+	s := thousand()
+	s.outage, s.healthy, s.attempts = 1500*time.Millisecond, 10*time.Second, 5
+	alone := s.play(t)
+	s.server = newMemory()
+	shared := s.play(t)
+	t.Logf("%d of %d requests failed, %d with gates alone", shared.failed, shared.requests, alone.failed)
+	require.Greater(t, shared.failed, alone.failed)
+}
+
 // Whatever happens to Redis in an outage, no request fails for it, and no more retries
 // are sent than by gates alone.
 func TestFleetOutlivesRedis(t *testing.T) {
@@ -144,5 +157,26 @@ func TestRetriesDoNotWaitForRedis(t *testing.T) {
 			require.LessOrEqual(t, r.late(), 25*time.Millisecond)
 			require.LessOrEqual(t, s.scripts(server), 4.0)
 		})
+	}
+}
+
+// A process runs the script no more than four times a second for a dependency, however
+// busy it is.
+func TestRedisLoad(t *testing.T) {
+	for _, s := range []scene{
+		{every: 1250 * time.Millisecond},
+		{every: 1250 * time.Millisecond, failing: 0.3},
+		{every: 1250 * time.Millisecond, failing: 1},
+		{every: 20 * time.Millisecond},
+		{every: 20 * time.Millisecond, failing: 0.3},
+		{every: 20 * time.Millisecond, failing: 0.7},
+		{every: 20 * time.Millisecond, failing: 1},
+	} {
+		server := newMemory()
+		s.server, s.clients, s.healthy, s.seed = server, 50, 10*time.Second, 1
+		s.play(t)
+		t.Logf("%4.1f requests/s, %3.0f %% fail: %.2f runs of the script per process and second",
+			float64(time.Second)/float64(s.every), 100*s.failing, s.scripts(server))
+		require.LessOrEqual(t, s.scripts(server), 4.0)
 	}
 }

@@ -9,9 +9,11 @@ import (
 	"crypto/x509"
 	"encoding/pem"
 	"errors"
+	"fmt"
 	"math/big"
 	"net"
 	"os"
+	"os/exec"
 	"regexp"
 	"strconv"
 	"strings"
@@ -316,4 +318,35 @@ func TestErrorsSayWhatToDo(t *testing.T) {
 		require.ErrorContains(t, err, says)
 		require.ErrorContains(t, err, "redisquota: ")
 	}
+}
+
+var readmeCommand = regexp.MustCompile("(?m)^ {4}((?:printf|for) .*)$")
+
+// The README's commands show which key is whose, and the state of all.
+func TestReadmeCommands(t *testing.T) {
+	withServers(t, func(t *testing.T, program string) {
+		cli := strings.Replace(program, "server", "cli", 1)
+		if _, err := exec.LookPath(cli); err != nil {
+			t.Skip(err)
+		}
+		s := serve(t, program)
+		fleet := newFleet(t, dial(t, s.options()), redisquota.Options{Prefix: "production", Interval: 50 * time.Millisecond})
+		quota := fleet.Quota("api.example")
+		quota.Answered(retrip.Success, 0)
+		quota.Failed(failure())
+		require.True(t, within(10*time.Second, func() bool { return quota.Stats().FleetDoubt == 1 }))
+		readme, err := os.ReadFile("README.md")
+		require.NoError(t, err)
+		lines := readmeCommand.FindAllStringSubmatch(string(readme), -1)
+		require.Len(t, lines, 2)
+		var said []string
+		for _, line := range lines {
+			script := fmt.Sprintf("redis-cli() { command %s -p %d \"$@\"; }\n%s", cli, s.port, line[1])
+			out, err := exec.Command("bash", "-c", script).CombinedOutput()
+			require.NoError(t, err, "%s", out)
+			said = append(said, strings.TrimSpace(string(out)))
+		}
+		require.Equal(t, "production:1:{"+said[0]+"}", quota.Stats().RedisKey)
+		require.Equal(t, quota.Stats().RedisKey+" 4 2", said[1])
+	})
 }
