@@ -79,7 +79,11 @@ func TestFleetLosesFewRequests(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			var alone, shared result
-			for s.seed = 1; s.seed <= 5; s.seed++ {
+			seeds := uint64(5)
+			if testing.Short() || raceEnabled {
+				seeds = 1
+			}
+			for s.seed = 1; s.seed <= seeds; s.seed++ {
 				s.server = nil
 				alone.add(s.play(t))
 				s.server = newMemory()
@@ -173,7 +177,7 @@ func TestRedisLoad(t *testing.T) {
 		{every: 20 * time.Millisecond, failing: 1},
 	} {
 		server := newMemory()
-		s.server, s.clients, s.healthy, s.seed = server, 50, 10*time.Second, 1
+		s.server, s.clients, s.healthy, s.seed = server, 10, 10*time.Second, 1
 		s.play(t)
 		t.Logf("%4.1f requests/s, %3.0f %% fail: %.2f runs of the script per process and second",
 			float64(time.Second)/float64(s.every), 100*s.failing, s.scripts(server))

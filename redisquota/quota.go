@@ -75,7 +75,8 @@ const (
 )
 
 func counted(plain, hinted int) int64 {
-	return min(plainQuarters*int64(plain)+hintQuarters*int64(hinted), requestQuarters)
+	plain, hinted = min(max(plain, 0), requestQuarters), min(max(hinted, 0), requestQuarters) // no overflow
+	return int64(min(plainQuarters*plain+hintQuarters*hinted, requestQuarters))
 }
 
 // own is what the request has added with this failure, and added by it alone.

@@ -3,8 +3,10 @@ package redisquota_test
 import (
 	"context"
 	"fmt"
+	"math"
 	"net/http"
 	"runtime"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -215,4 +217,43 @@ func TestHangingServerAndManyDependencies(t *testing.T) {
 		require.GreaterOrEqual(t, told, 80)
 		require.Zero(t, fleet.Stats().Blinded)
 	})
+}
+
+// What makes no sense is an error that says what to do instead.
+func TestNewRefusesNonsense(t *testing.T) {
+	ok := newMemory()
+	for _, row := range []struct {
+		client  redisquota.Client
+		options redisquota.Options
+		says    string
+	}{
+		{nil, redisquota.Options{}, "the client is nil: use DialRueidis"},
+		{(*redisquota.LazyRueidis)(nil), redisquota.Options{}, "the client is nil"},
+		{redisquota.Rueidis(nil), redisquota.Options{}, "the client is nil"},
+		{ok, redisquota.Options{Prefix: "a b"}, `Options.Prefix is "a b": use 1 to 64 letters`},
+		{ok, redisquota.Options{Prefix: "{all}"}, "Options.Prefix"},
+		{ok, redisquota.Options{Prefix: strings.Repeat("x", 65)}, "Options.Prefix"},
+		{ok, redisquota.Options{Interval: -1}, "Options.Interval is -1ns: use 0 for 500ms, or 50ms to 10s"},
+		{ok, redisquota.Options{Interval: time.Hour}, "Options.Interval"},
+	} {
+		fleet, err := redisquota.New(row.client, row.options)
+		require.Nil(t, fleet)
+		require.ErrorContains(t, err, row.says)
+	}
+}
+
+// Failures that no Transport reports don't panic, and add no more than others.
+func TestStrangeFailures(t *testing.T) {
+	fleet := newFleet(t, newMemory(), redisquota.Options{})
+	for _, n := range []int{math.MinInt, -1, 0, math.MaxInt} {
+		for _, m := range []int{math.MinInt, -1, 0, math.MaxInt} {
+			q := fleet.Quota(fmt.Sprint(n, m))
+			f := retrip.Failure{Attempt: n, Hinted: m, MaxAttempts: n, Hint: m > 0}
+			q.Failed(f)
+			q.Take(t.Context(), f)
+			q.Shut(n)
+			require.Eventually(t, func() bool { return q.Stats().Age >= 0 }, 5*time.Second, time.Millisecond)
+			require.LessOrEqual(t, q.Stats().FleetDoubt, 2.0)
+		}
+	}
 }
