@@ -1,10 +1,8 @@
 package retrip_test
 
 import (
-	"crypto/tls"
 	"fmt"
 	"net/http"
-	"runtime"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -16,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/retrip-go/retrip"
+	"github.com/retrip-go/retrip/internal/testkit"
 )
 
 // A countingBase answers 503 for hosts that begin with "dead" and 200 for others,
@@ -41,9 +40,9 @@ func (b *countingBase) RoundTrip(req *http.Request) (*http.Response, error) {
 		<-b.hold
 	}
 	if dead {
-		return answerWith(req, 503, ""), nil
+		return answer(503, "")(req)
 	}
-	return answerWith(req, 200, ""), nil
+	return answer(200, "")(req)
 }
 
 func (b *countingBase) to(host string) int {
@@ -55,9 +54,7 @@ func (b *countingBase) to(host string) int {
 // ask sends a request to each host.
 func ask(t *testing.T, rt http.RoundTripper, hosts ...string) {
 	for _, host := range hosts {
-		req, err := http.NewRequestWithContext(t.Context(), "GET", "http://"+host+"/", nil)
-		assert.NoError(t, err)
-		_, err = rt.RoundTrip(req)
+		_, err := rt.RoundTrip(testkit.RequestTo(t, "GET", "http://"+host+"/", nil))
 		assert.NoError(t, err)
 	}
 }
@@ -110,29 +107,26 @@ func TestRequestsUnderWayShareOneQuota(t *testing.T) {
 func TestRequestUnderWayKeepsWhatItLearns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var skews []time.Duration
-		answer := make(chan *http.Response)
+		next := make(chan step)
 		transport := &retrip.Transport{
 			MaxKeys: 1,
 			PerKey:  func(string) *retrip.Strategy { return retrip.Adaptive() },
 			Prepare: func(_ *http.Request, p retrip.PrepareInfo) error { skews = append(skews, p.Skew); return nil },
-			Base: roundTrip(func(req *http.Request) (*http.Response, error) {
+			Base: step(func(req *http.Request) (*http.Response, error) {
 				if req.URL.Host == "slow" {
-					return <-answer, nil
+					return (<-next)(req)
 				}
-				return answerWith(req, 200, ""), nil
+				return answer(200, "")(req)
 			}),
 		}
 		go ask(t, transport, "slow")
 		synctest.Wait()
 		ask(t, transport, "other")
-		skewed := answerWith(nil, 403, "")
-		skewed.TLS = &tls.ConnectionState{HandshakeComplete: true}
-		skewed.Header.Set("Date", time.Now().Add(time.Hour).UTC().Format(http.TimeFormat))
-		skewed.Header.Set("X-Amzn-ErrorType", "RequestTimeTooSkewed")
+		ahead := time.Since(testkit.Epoch.Add(-time.Hour)).Seconds()
 		skews = nil
-		answer <- skewed
-		answer <- answerWith(nil, 429, "")
-		answer <- answerWith(nil, 200, "")
+		next <- testkit.Exchange(0, &ahead, 403, map[string]string{"X-Amzn-ErrorType": "RequestTimeTooSkewed"})
+		next <- answer(429, "")
+		next <- answer(200, "")
 		synctest.Wait()
 		require.InDelta(t, time.Hour, skews[0], float64(2*time.Second))
 		for key := range transport.Keys() {
@@ -194,13 +188,11 @@ func TestHostIsRememberedFromItsLastFailure(t *testing.T) {
 				s.MaxRetryAfter = 24 * time.Hour
 				return s
 			},
-			Base: roundTrip(func(req *http.Request) (*http.Response, error) {
-				resp := answerWith(req, 200, "")
+			Base: step(func(req *http.Request) (*http.Response, error) {
 				if req.URL.Host == "dead" {
-					resp = answerWith(req, 503, "")
-					resp.Header.Set("Retry-After", "3000")
+					return answer(503, "", "Retry-After: 3000")(req)
 				}
-				return resp, nil
+				return answer(200, "")(req)
 			}),
 		}
 		ask(t, transport, "dead") // for 100 minutes
@@ -314,11 +306,6 @@ func (w *window) add(n int) {
 	w.most = max(w.most, w.sum)
 }
 
-// quiet is a base that allocates nothing.
-type quiet struct{ resp *http.Response }
-
-func (q *quiet) RoundTrip(*http.Request) (*http.Response, error) { return q.resp, nil }
-
 // Beyond MaxKeys, a request that succeeds costs no memory, whether the hosts that
 // are kept are sick or healthy.
 func TestRequestsBeyondMaxKeysAllocateNothing(t *testing.T) {
@@ -326,7 +313,8 @@ func TestRequestsBeyondMaxKeysAllocateNothing(t *testing.T) {
 	good, bad := &http.Response{StatusCode: 200, Body: http.NoBody}, &http.Response{StatusCode: 503, Body: http.NoBody}
 	for name, kept := range map[string]*http.Response{"sick": bad, "healthy": good} {
 		t.Run(name, func(t *testing.T) {
-			base := &quiet{kept}
+			resp := kept
+			base := step(func(*http.Request) (*http.Response, error) { return resp, nil })
 			transport := &retrip.Transport{Base: base, MaxKeys: maxKeys}
 			ctx := retrip.WithMaxAttempts(t.Context(), 1)
 			req, err := http.NewRequestWithContext(ctx, "GET", "http://example.com/", nil)
@@ -346,7 +334,7 @@ func TestRequestsBeyondMaxKeysAllocateNothing(t *testing.T) {
 			for range maxKeys {
 				once()
 			}
-			base.resp = good
+			resp = good
 			require.Zero(t, testing.AllocsPerRun(10*maxKeys, once))
 		})
 	}
@@ -356,28 +344,22 @@ func TestRequestsBeyondMaxKeysAllocateNothing(t *testing.T) {
 // more than MaxKeys hosts are kept.
 func TestBytesPerHost(t *testing.T) {
 	const hosts, maxKeys = 40_000, 20_000
-	transport := &retrip.Transport{Base: &quiet{&http.Response{StatusCode: 503, Body: http.NoBody}}, MaxKeys: maxKeys}
+	transport := &retrip.Transport{Base: testkit.Same(&http.Response{StatusCode: 503, Body: http.NoBody}), MaxKeys: maxKeys}
 	ctx := retrip.WithMaxAttempts(t.Context(), 1)
 	req, err := http.NewRequestWithContext(ctx, "GET", "http://example.com/", nil)
 	require.NoError(t, err)
-	heap := func() uint64 {
-		var m runtime.MemStats
-		runtime.GC()
-		runtime.ReadMemStats(&m)
-		return m.HeapAlloc
-	}
-	var kept [2]uint64
-	before := heap()
+	var kept [2]int64
+	before := testkit.HeapInUse()
 	for half := range kept {
 		for i := range hosts / 2 {
 			req.URL.Host = fmt.Sprintf("host%d-%d.example.com", half, i)
 			_, err := transport.RoundTrip(req)
 			require.NoError(t, err)
 		}
-		kept[half] = heap() - before
+		kept[half] = testkit.HeapInUse() - before
 	}
 	t.Log(kept[0]/maxKeys, "bytes per host")
-	require.Less(t, kept[0]/maxKeys, uint64(350), "as the documentation of MaxKeys says")
+	require.Less(t, kept[0]/maxKeys, int64(350), "as the documentation of MaxKeys says")
 	require.Less(t, kept[1], kept[0]+kept[0]/20)
 }
 
@@ -389,15 +371,15 @@ func TestChurnOfHosts(t *testing.T) {
 		var n atomic.Int64
 		var well atomic.Bool
 		newStrategy := func(string) *retrip.Strategy { return retrip.Standard() }
-		transport := &retrip.Transport{MaxKeys: maxKeys, PerKey: newStrategy, Base: roundTrip(func(req *http.Request) (*http.Response, error) {
+		transport := &retrip.Transport{MaxKeys: maxKeys, PerKey: newStrategy, Base: step(func(req *http.Request) (*http.Response, error) {
 			switch i := n.Add(1); {
 			case well.Load():
 			case i%101 == 0:
 				panic("base")
 			case i%3 == 0:
-				return answerWith(req, 503, ""), nil
+				return answer(503, "")(req)
 			}
-			return answerWith(req, 200, ""), nil
+			return answer(200, "")(req)
 		})}
 		var wg sync.WaitGroup
 		for worker := range 16 {

@@ -83,7 +83,7 @@ var quotas = []mutant{
 		name:  "A quota is told of an attempt that the caller cancelled",
 		file:  "decide.go",
 		old:   `if v.class == Unknown { // it was sent`,
-		new:   `if v.class == Unknown && r.policy.Quota != nil { r.policy.Quota.Failed(o.failure) }; if v.class == Unknown { // it was sent`,
+		new:   `if v.class == Unknown && r.policy.Quota != nil { r.policy.Quota.Failed(r.failure(o, v, past)) }; if v.class == Unknown { // it was sent`,
 		tests: `TestQuotaAndCancels`,
 	},
 	{
