@@ -71,6 +71,7 @@ type Fleet struct {
 	client   Client
 	prefix   string
 	interval time.Duration
+	begun    time.Time
 
 	ctx    context.Context
 	cancel context.CancelFunc
@@ -81,7 +82,7 @@ type Fleet struct {
 	quotas map[string]weak.Pointer[Quota]
 	fresh  []*Quota // with something to report
 
-	blindUntil atomic.Int64 // Unix milliseconds
+	blindUntil atomic.Int64 // of clock
 	counts     fleetCounts
 }
 
@@ -107,7 +108,7 @@ func New(client Client, o Options) (*Fleet, error) {
 		return nil, fmt.Errorf("redisquota: Options.Interval is %v: use 0 for %v, or %v to %v", o.Interval, defaultInterval, leastInterval, mostInterval)
 	}
 	f := &Fleet{
-		client: client, prefix: o.Prefix, interval: o.Interval,
+		client: client, prefix: o.Prefix, interval: o.Interval, begun: time.Now(),
 		news: make(chan struct{}, 1), quotas: map[string]weak.Pointer[Quota]{},
 	}
 	f.ctx, f.cancel = context.WithCancel(context.Background())
@@ -232,5 +233,11 @@ func (f *Fleet) ask(q *Quota, done chan struct{}) {
 	})
 }
 
+// clock returns the milliseconds since New, whatever becomes of the system's clock.
+func (f *Fleet) clock(now time.Time) int64 { return now.Sub(f.begun).Milliseconds() }
+
 // blind reports whether Redis did not answer a moment ago.
-func (f *Fleet) blind(now time.Time) bool { return now.UnixMilli() < f.blindUntil.Load() }
+func (f *Fleet) blind(now time.Time) bool { return f.clock(now) < f.blindUntil.Load() }
+
+// goBlind lets nobody wait for Redis for a while.
+func (f *Fleet) goBlind() { f.blindUntil.Store(f.clock(time.Now().Add(blindTime))) }

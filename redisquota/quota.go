@@ -21,7 +21,7 @@ type Quota struct {
 	redisKey string
 
 	listed  atomic.Bool             // there is something to report
-	since   atomic.Int64            // when that began, in Unix milliseconds
+	since   atomic.Int64            // when that began, of Fleet.clock
 	failed  atomic.Int64            // attempts
 	adds    atomic.Int64            // to doubt, in quarters
 	slow    atomic.Bool             // one of them was
@@ -179,7 +179,7 @@ func (q *Quota) valid(v *verdict, now time.Time) bool {
 // news tells the reporter that there is something to report.
 func (q *Quota) news() {
 	if !q.listed.Load() && q.listed.CompareAndSwap(false, true) {
-		q.since.Store(time.Now().UnixMilli())
+		q.since.Store(q.fleet.clock(time.Now()))
 		q.fleet.list(q)
 	}
 }
@@ -202,7 +202,7 @@ func (q *Quota) await(ctx context.Context, now time.Time) *verdict {
 		case <-*asking:
 		case <-ctx.Done():
 		case <-enough.C:
-			q.fleet.blindUntil.Store(time.Now().Add(blindTime).UnixMilli())
+			q.fleet.goBlind()
 			q.fleet.counts.blind.Add(1)
 		}
 	}
@@ -215,15 +215,15 @@ func (q *Quota) await(ctx context.Context, now time.Time) *verdict {
 // report sends what was counted, and takes the verdict. What can't be sent is lost: it
 // is evidence of a moment, not a debt.
 func (q *Quota) report(ctx context.Context) {
-	now := time.Now()
+	now := q.fleet.clock(time.Now())
 	v, err := q.fleet.eval(ctx, q.redisKey, evidence{
 		answers: q.answers.Swap(0), failures: q.failed.Swap(0), adds: min(q.adds.Swap(0), mostQuarters), slow: q.slow.Swap(false),
-		covers: now.UnixMilli() - q.since.Swap(now.UnixMilli()),
+		covers: now - q.since.Swap(now),
 	})
 	q.counts.reports.Add(1)
 	if err != nil {
 		if q.fleet.ctx.Err() == nil {
-			q.fleet.blindUntil.Store(time.Now().Add(blindTime).UnixMilli())
+			q.fleet.goBlind()
 			q.fleet.counts.fail(err, time.Now())
 		}
 		return
