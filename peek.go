@@ -115,6 +115,9 @@ func (p *peekedBody) ended() bool { return p.through() && p.err != nil }
 
 // through reports whether the goroutine is: then buf and err can be read.
 func (p *peekedBody) through() bool {
+	if p.done == isDone {
+		return true
+	}
 	select {
 	case <-p.done:
 		return true
@@ -191,8 +194,6 @@ func readBody(a *Attempt, within time.Duration) {
 	a.Response = p.own
 	if !p.through() {
 		runtime.Gosched() // the rest may have come, so that no timer is needed
-	}
-	if !p.through() {
 		_ = pause(a.Request, within, p.done) // if time is up, the rest of the answer decides
 	}
 	if body := plain(resp.Header, p.peeked()); body != nil {

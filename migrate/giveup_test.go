@@ -240,3 +240,34 @@ func ExampleErrorOnGiveUp() {
 	// retrip: attempts exhausted after 3 attempts (last status: 503)
 	// 503 back at noon
 }
+
+// An error that a CheckRetry returns with false is the request's error, as it is in
+// go-retryablehttp: code that rejects a response in this way must not take it for a
+// success. One that comes with true counts for nothing.
+func TestErrorOnGiveUpReturnsTheErrorOfACheckRetry(t *testing.T) {
+	errNotReady := errors.New("not ready")
+	get := func(rejected int) (*http.Response, error) {
+		policy := migrate.RetryableHTTP{
+			CheckRetry: func(_ context.Context, resp *http.Response, _ error) (bool, error) {
+				if resp.StatusCode == rejected {
+					return false, errNotReady
+				}
+				return resp.StatusCode == 503, errors.New("counts only with false")
+			},
+			Backoff:  func(_, _ time.Duration, _ int, _ *http.Response) time.Duration { return 0 },
+			RetryMax: 2,
+		}
+		return (&http.Client{Transport: migrate.ErrorOnGiveUp(&retrip.Transport{
+			Base:   &base{answers: []answer{{status: 503}, {status: 200, body: "wait"}}},
+			PerKey: func(string) *retrip.Strategy { return policy.Strategy() },
+		})}).Get("http://host/path")
+	}
+	_, err := get(200)
+	require.ErrorIs(t, err, errNotReady)
+	var gaveUp *migrate.GiveUpError
+	require.ErrorAs(t, err, &gaveUp)
+	require.Equal(t, 200, gaveUp.Status)
+	require.Equal(t, "wait", string(gaveUp.Body))
+	_, err = get(503)
+	require.ErrorIs(t, err, errNotReady)
+}

@@ -435,6 +435,7 @@ func TestBodyInMemoryIsKnown(t *testing.T) {
 		},
 		false: {
 			nil, http.NoBody, opaque(content), io.NopCloser(iotest.OneByteReader(memory)), io.NopCloser(io.LimitReader(iotest.OneByteReader(memory), 3)),
+			io.NopCloser((*bytes.Reader)(nil)), io.NopCloser(io.LimitReader((*strings.Reader)(nil), 3)), io.NopCloser((*io.LimitedReader)(nil)),
 		},
 	} {
 		for _, body := range bodies {
