@@ -310,11 +310,13 @@ func requireTests(t *testing.T, file, pattern string) {
 // shownBy has the concepts that are shown by the example of another.
 var shownBy = map[string]string{
 	".LimiterState": "Limiter_State", ".NewLimiter": "Limiter", "migrateGiveUpError": "ErrorOnGiveUp", ".RestingQuota": "Gate", ".DoubtingQuota": "Gate",
+	".Gated": "Gate", "redisquotaOptions": "New", "redisquotaQuota": "Fleet_Quota", "redisquotaStats": "Fleet_Stats",
+	"redisquotaKeyStats": "Fleet_Keys", "redisquotaLazyRueidis": "DialRueidis",
 }
 
 // Each exported function and type has an Example with checked output.
 func TestEveryConceptHasAnExample(t *testing.T) {
-	for _, dir := range []string{".", "aws", "services", "migrate", "otelretrip"} {
+	for _, dir := range []string{".", "aws", "services", "migrate", "otelretrip", "redisquota"} {
 		fset := token.NewFileSet()
 		var code, tests []*ast.File
 		files, err := filepath.Glob(filepath.Join(dir, "*.go"))
@@ -334,6 +336,7 @@ func TestEveryConceptHasAnExample(t *testing.T) {
 			name, _, _ := strings.Cut(example.Name, "_")
 			shown[name], shown[example.Name] = true, true
 		}
+		delete(shown, "") // the package's own shows no name
 		p, err := doc.NewFromFiles(fset, code, dir)
 		require.NoError(t, err)
 		names := []string{}

@@ -34,6 +34,15 @@
 //	retrip.quota.shut                 1 while they stop retries, otherwise 0
 //	retrip.limiter.rate               attempts per second that the limiter allows, once it limits
 //	retrip.limiter.waiting            attempts in the limiter's queue
+//	retrip.fleet.doubt                a fleet's doubt, as a share of the limit (Options.Fleet)
+//	retrip.fleet.age              s   how old it is
+//
+// These have no server:
+//
+//	retrip.fleet.reports              reports of a process to its fleet
+//	retrip.fleet.errors               those that failed
+//	retrip.fleet.refused              retries refused for what other processes reported
+//	retrip.fleet.latency          s   what the last report took
 //
 // retrip.class and retrip.reason are in the words of retrip.Class and
 // retrip.Reason. retrip.wait.from is "backoff", "limiter" or "server". error.type

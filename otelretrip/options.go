@@ -31,6 +31,9 @@ type Options struct {
 	// and http.client.request.duration to it.
 	AttemptsElsewhere bool
 
+	// Fleet is measured, too, unless it is nil. Only Wrap looks at it.
+	Fleet Fleet
+
 	// URLFull returns the attribute url.full of attempt spans, without what is
 	// secret; it is called for each attempt, from many goroutines at once. nil leaves
 	// the attribute out, since only the program knows which paths and queries are

@@ -2,6 +2,7 @@ package otelretrip
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"strconv"
 	"sync/atomic"
@@ -21,7 +22,7 @@ import (
 type Transport struct {
 	next   *retrip.Transport
 	tracer trace.Tracer
-	gauges metric.Registration
+	gauges []metric.Registration
 }
 
 // Wrap returns t, which must not have been used yet, with metrics and spans. It
@@ -58,8 +59,8 @@ func Wrap(t *retrip.Transport, o Options) (*Transport, error) {
 			before(e)
 		}
 	}
-	gauges, err := metrics.Watch(t)
-	return &Transport{t, o.tracer(), gauges}, err
+	wrapped := &Transport{next: t, tracer: o.tracer()}
+	return wrapped, wrapped.watch(metrics, o.Fleet)
 }
 
 // RoundTrip sends req through the retrip.Transport, in a span.
@@ -82,8 +83,32 @@ func (t *Transport) CloseIdleConnections() { t.next.CloseIdleConnections() }
 // Unwrap returns the retrip.Transport that was given to Wrap.
 func (t *Transport) Unwrap() *retrip.Transport { return t.next }
 
-// Close takes the Transport's state out of the gauges. It can still be used.
-func (t *Transport) Close() error { return t.gauges.Unregister() }
+func (t *Transport) watch(m *Metrics, f Fleet) error {
+	state, err := m.Watch(t.next)
+	if err != nil {
+		return err
+	}
+	t.gauges = append(t.gauges, state)
+	if f == nil {
+		return nil
+	}
+	fleet, err := m.WatchFleet(f)
+	if err != nil {
+		return err
+	}
+	t.gauges = append(t.gauges, fleet)
+	return nil
+}
+
+// Close takes the Transport's state, and that of Options.Fleet, out of the gauges. It
+// can still be used.
+func (t *Transport) Close() error {
+	var errs []error
+	for _, g := range t.gauges {
+		errs = append(errs, g.Unregister())
+	}
+	return errors.Join(errs...)
+}
 
 // A trip is a request on its way: what the layers below RoundTrip need to know
 // of it, in its context.

@@ -311,6 +311,7 @@ func TestSupportedGoVersions(t *testing.T) {
 	for module, row := range map[string]string{
 		"../..":            "| `retrip` with `aws`, `services` and `migrate` | %s |",
 		"../../otelretrip": "| `otelretrip` | %s |",
+		"../../redisquota": "| `redisquota` | %s |",
 	} {
 		file, err := os.ReadFile(filepath.Join(module, "go.mod"))
 		require.NoError(t, err)
