@@ -291,7 +291,12 @@ func (l *Log) readOTLP(r io.Reader, name string) error {
 		if err := decoder.Decode(&export); err == io.EOF {
 			return nil
 		} else if err != nil {
-			line := 1 + bytes.Count(text[:min(int(decoder.InputOffset()), len(text))], []byte("\n"))
+			at := decoder.InputOffset()
+			var syntax *json.SyntaxError
+			if errors.As(err, &syntax) {
+				at = syntax.Offset
+			}
+			line := 1 + bytes.Count(text[:min(int(at), len(text))], []byte("\n"))
 			return fmt.Errorf("%s:%d: is no OTLP/JSON export of traces: %w", name, line, err)
 		}
 		for _, resource := range export.ResourceSpans {

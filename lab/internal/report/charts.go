@@ -299,7 +299,7 @@ func Pareto(all []scenario.Trade) *Picture {
 		}
 		plot.Add(newLabels(labels))
 		plot.X.Min, plot.X.Max = 0.9, 3.4
-		plot.Y.Min, plot.Y.Max = 0.8, top*2
+		plot.Y.Min, plot.Y.Max = 0.8, top*4
 		plot.Y.Scale, plot.Y.Tick.Marker = logScale{}, decades{}
 		p.Panels = append(p.Panels, &Panel{Title: fmt.Sprintf("%.0f %% of attempts fail", 100*chance), plot: plot})
 	}
@@ -336,7 +336,7 @@ func (l labels) Plot(c draw.Canvas, p *plot.Plot) {
 	for _, i := range order {
 		at := vg.Point{X: trX(l.XYs[i].X) + 6, Y: trY(l.XYs[i].Y)}
 		box := func() vg.Rectangle {
-			return vg.Rectangle{Min: vg.Point{X: at.X, Y: at.Y - 5}, Max: vg.Point{X: at.X + style.Width(l.Labels[i]), Y: at.Y + 5}}
+			return vg.Rectangle{Min: vg.Point{X: at.X, Y: at.Y - 5}, Max: vg.Point{X: at.X + style.Width(l.Labels[i]) + 4, Y: at.Y + 5}}
 		}
 		for slices.ContainsFunc(taken, func(r vg.Rectangle) bool { return overlap(r, box()) }) {
 			at.Y += 1

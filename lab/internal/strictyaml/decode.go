@@ -3,6 +3,7 @@
 package strictyaml
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"math"
@@ -57,11 +58,14 @@ type File struct {
 // the tag `yaml`. Each field may be there once, and none that out does not have.
 func Read(name string, text []byte, out any) (*File, error) {
 	var doc yaml.Node
+	if len(bytes.TrimSpace(text)) == 0 {
+		return nil, &Error{File: name, Err: errors.New("is empty: write the fields that it needs")}
+	}
 	if err := yaml.Load(text, &doc); err != nil {
 		return nil, &Error{File: name, Err: fmt.Errorf("%w: correct the YAML", err)}
 	}
 	if len(doc.Content) == 0 {
-		return nil, &Error{File: name, Err: errors.New("is empty: write the fields of a scenario")}
+		return nil, &Error{File: name, Err: errors.New("has nothing but comments: write the fields that it needs")}
 	}
 	f := &File{name: name, root: doc.Content[0]}
 	return f, Context{file: name}.Read(f.root, out)
