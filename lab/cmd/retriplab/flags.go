@@ -92,7 +92,7 @@ func (c *command) check() error {
 			return fmt.Errorf("-%s "+rule.problem, rule.flag, value)
 		}
 	}
-	if c.name != "run" && c.name != "compare" && c.name != "replay" && c.name != "show" && len(c.files) > 0 {
+	if c.name != "run" && c.name != "compare" && c.name != "replay" && c.name != "show" && c.name != "picture" && len(c.files) > 0 {
 		return fmt.Errorf("%s: this command takes no file: use retriplab run %s", c.files[0], c.files[0])
 	}
 	if c.out == "" {

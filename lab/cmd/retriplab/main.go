@@ -27,6 +27,8 @@ const usage = `retriplab shows what a retry policy does to a server in an outage
                                            two or more policies, in all built-in scenarios unless some are named
   retriplab replay -format combined|json|otlp [flags] FILE
                                            the requests of an access log, against policies
+  retriplab picture [flags] NAME…          single pictures of the report: outage, failures, clients, loop,
+                                           recovery, pareto
   retriplab list                           the scenarios and policies
   retriplab show SCENARIO                  the file of a built-in scenario
 
@@ -82,10 +84,12 @@ func dispatch(ctx context.Context, args []string, stdout, stderr io.Writer) erro
 		return c.compare(ctx)
 	case "replay":
 		return c.replay(ctx)
+	case "picture":
+		return c.picture(ctx)
 	case "list":
 		return c.list()
 	case "show":
 		return c.show()
 	}
-	return fmt.Errorf("%s is no command: use run, compare, replay, list or show, or none for the classic report", command)
+	return fmt.Errorf("%s is no command: use run, compare, replay, picture, list or show, or none for the classic report", command)
 }
