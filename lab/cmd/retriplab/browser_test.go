@@ -35,7 +35,7 @@ func TestTheReportInABrowser(t *testing.T) {
 		dom, err := command.Output()
 		require.NoError(t, err, log.String())
 		require.NotContains(t, log.String(), "CONSOLE", "the page has errors")
-		require.GreaterOrEqual(t, strings.Count(string(dom), "<title>"), 20, "a picture for each policy, twice")
+		require.GreaterOrEqual(t, strings.Count(string(dom), "<svg"), 12, "two time lines of three policies, durations, quotas")
 		require.Len(t, regexp.MustCompile(`<h2 id="`).FindAllString(string(dom), -1), 9)
 		require.Contains(t, string(dom), `id="loses"`)
 	}

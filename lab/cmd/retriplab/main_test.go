@@ -21,7 +21,7 @@ func lab(t *testing.T, ctx context.Context, args ...string) (code int, stdout, s
 }
 
 // small makes a scenario quick.
-var small = []string{"-clients", "50", "-outage", "20s"}
+var small = []string{"-clients", "50", "-outage", "20s", "-policy", "none", "-policy", "standard", "-policy", "gated"}
 
 func write(t *testing.T, name, text string) string {
 	t.Helper()
@@ -96,7 +96,7 @@ func TestMistakesNamePlaceAndRemedy(t *testing.T) {
 }
 
 func TestRequirementsSetTheExitCode(t *testing.T) {
-	args := append([]string{"run", "refused", "-out", "none", "-policy", "gated"}, small...)
+	args := []string{"run", "refused", "-out", "none", "-policy", "gated", "-clients", "50", "-outage", "20s"}
 	code, _, stderr := lab(t, t.Context(), append(args, "-require", "amplification<=1.4,recovery<=5s,lost>0")...)
 	require.Equal(t, fine, code, stderr)
 	code, _, stderr = lab(t, t.Context(), append(args, "-require", "amplification<=1.001")...)
@@ -117,7 +117,7 @@ func TestInterruptLeavesNoFile(t *testing.T) {
 func TestTheSameSeedGivesTheSameFiles(t *testing.T) {
 	read := func(seed string) map[string]string {
 		out := t.TempDir()
-		code, _, stderr := lab(t, t.Context(), append([]string{"run", "refused", "brownout-late", "-seeds", seed, "-policy", "standard", "-policy", "gated", "-out", out}, small...)...)
+		code, _, stderr := lab(t, t.Context(), append([]string{"run", "refused", "brownout-late", "-seeds", seed, "-out", out}, small...)...)
 		require.Equal(t, fine, code, stderr)
 		files := map[string]string{}
 		entries, err := os.ReadDir(out)
@@ -173,9 +173,8 @@ func TestListAndShow(t *testing.T) {
 }
 
 func TestCompareTakesPoliciesWithOverrides(t *testing.T) {
-	code, stdout, stderr := lab(t, t.Context(), append([]string{
-		"compare", "-policy", "standard", "-policy", "{mode: standard, name: five, MaxAttempts: 5, Quota: {Throttle: {max: 10, ratio: 0.1}}}", "refused", "-out", "none",
-	}, small...)...)
+	code, stdout, stderr := lab(t, t.Context(), "compare", "refused", "-clients", "50", "-out", "none",
+		"-policy", "standard", "-policy", "{mode: standard, name: five, MaxAttempts: 5, Quota: {Throttle: {max: 10, ratio: 0.1}}}")
 	require.Equal(t, fine, code, stderr)
 	require.Contains(t, stdout, "five")
 }

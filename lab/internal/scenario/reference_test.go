@@ -1,9 +1,12 @@
 package scenario
 
 import (
+	"flag"
+	"os"
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/retrip-go/retrip"
@@ -23,7 +26,7 @@ var reference = []struct {
 	{"unlimited", 2.93, 1.73, 2.65, [6]float64{1, 1, 1, 1, 1, 1}},
 	{"standard", 2.88, 1.73, 2.65, [6]float64{1, 1, 1, 1, 3.5, 3.2}},
 	{"aws-2026", 1.73, 1.73, 1.83, [6]float64{1, 1, 1.3, 6.9, 5.2, 3.7}},
-	{"sre", 1.21, 1.21, 1.21, [6]float64{230, 23, 15, 8.5, 5.3, 3.6}},
+	{"sre", 1.21, 1.21, 1.21, [6]float64{230, 21.6, 15, 8.5, 5.3, 3.6}},
 	{"brooker", 1.29, 1.29, 1.29, [6]float64{1, 12, 15, 8.6, 5.3, 3.6}},
 	{"grpc", 1.08, 1.10, 1.08, [6]float64{1, 83, 25, 11, 6.3, 4.0}},
 	{"gated", 1.093, 1.685, 1.131, [6]float64{1, 1, 1.01, 1.012, 0, 0}}, // 0: not in the table
@@ -49,7 +52,7 @@ func TestAmplificationsAgreeWithAnotherSimulation(t *testing.T) {
 		"most-fails": func(i int) float64 { return reference[i].ninety },
 	} {
 		s := load(t, name)
-		if testing.Short() {
+		if small {
 			s.Clients = 300
 		}
 		for i, row := range reference {
@@ -60,24 +63,40 @@ func TestAmplificationsAgreeWithAnotherSimulation(t *testing.T) {
 }
 
 func TestFailuresByChanceAgreeWithAnotherSimulation(t *testing.T) {
-	requests := 400_000
-	if testing.Short() {
+	requests := 200_000
+	if small {
 		requests = 50_000
 	}
 	strategy := load(t, "refused").Strategy
 	for _, row := range reference {
 		for i, p := range []float64{0.01, 0.1, 0.2, 0.3, 0.4, 0.5} {
 			want := row.over[i]
-			if want == 0 || testing.Short() && (i == 0 || want > 1.2) {
+			if want == 0 || small && (i == 0 || want > 1.2) {
 				continue // too few requests fail by chance to tell
 			}
 			got := 0.0
 			for _, rate := range []float64{1. / 60, 1000} {
 				got = max(got, Background(mustName(row.policy), strategy, rate, p, requests, 1))
 			}
-			require.InDelta(t, want, got, near(want)+0.05*boolean(testing.Short()), "%s at p = %v", row.policy, p)
+			within := near(want) + 0.05*boolean(small)
+			if row.policy == "aws-2026" && p == 0.2 {
+				// What it earns and spends is about equal here, so that it runs dry by chance
+				// alone: between 1.18 and 1.38 in seven seeds, 1.26 on average. The other
+				// simulation's own tables have 1.23 and 1.3.
+				within = 0.15
+			}
+			assert.InDelta(t, want, got, within, "%s at p = %v", row.policy, p)
 		}
 	}
+}
+
+// small tests are those of -short and of the race detector.
+var small = raceEnabled
+
+func TestMain(m *testing.M) {
+	flag.Parse()
+	small = small || testing.Short()
+	os.Exit(m.Run())
 }
 
 func boolean(b bool) float64 {
@@ -103,6 +122,9 @@ func TestRecoveriesAgreeWithAnotherSimulation(t *testing.T) {
 		s := load(t, row.scenario)
 		s.Load = row.load
 		for name, want := range row.want {
+			if small && name != "none" && name != "gated" {
+				continue
+			}
 			got := s.recovery(s.play(mustName(name), 1))
 			if want == Never || got == Never {
 				require.Equal(t, want, got, "%s in %s at %v", name, row.scenario, row.load)

@@ -133,35 +133,36 @@ func (b *bubble) request(c real, req *http.Request) {
 
 // The simulation says what real Transports do: within 2 %.
 func TestTransportsAgreeWithTheSimulation(t *testing.T) {
-	policies := []string{"none", "unlimited", "standard", "aws-2026", "finagle", "envoy", "sre", "brooker", "grpc", "gated"}
-	clients := 250
-	if testing.Short() {
-		policies, clients = []string{"standard", "grpc", "gated"}, 200
+	policies, seeds := []string{"none", "unlimited", "standard", "aws-2026", "finagle", "envoy", "sre", "brooker", "grpc", "gated"}, 2
+	if small {
+		policies, seeds = []string{"standard", "gated"}, 1
 	}
 	for _, name := range []string{"refused", "most-fails", "one-of-four", "brownout-late", "throttled-bucket"} {
 		s := load(t, name)
-		few := min(clients, s.Clients)
+		few := min(200, s.Clients)
 		shrink := float64(few) / float64(s.Clients)
 		s.Watch, s.Clients = 0, few
 		s.Server.Capacity *= shrink
 		s.Server.Limit.Rate *= shrink
 		s.Server.Limit.Burst *= shrink
-		for _, name := range policies {
-			// Chance differs, so that both are means of a few seeds.
-			var simulated, actual, good, actuallyGood float64
-			seeds := 3.0
-			if testing.Short() {
-				seeds = 2
-			}
-			for seed := range uint64(seeds) {
-				a, g := s.inOutage(s.play(mustName(name), seed))
-				simulated, good = simulated+a/seeds, good+g/seeds
-				a, g = s.real(t, mustName(name), seed)
-				actual, actuallyGood = actual+a/seeds, actuallyGood+g/seeds
-			}
-			t.Logf("%-18s %-10s %.3f simulated, %.3f with Transports; good %.3f, %.3f", s.Name, name, simulated, actual, good, actuallyGood)
-			require.InDelta(t, simulated, actual, 0.02*simulated, "attempts per request: %s in %s", name, s.Name)
-			require.InDelta(t, good, actuallyGood, 0.02, "good answers: %s in %s", name, s.Name)
+		for _, policy := range policies {
+			s.agrees(t, policy, seeds)
 		}
 	}
+}
+
+// agrees compares means over some seeds: arrivals are the same, other chance is not.
+func (s *Scenario) agrees(t *testing.T, policy string, seeds int) {
+	t.Helper()
+	var simulated, actual, good, actuallyGood float64
+	n := float64(seeds)
+	for seed := range uint64(seeds) {
+		a, g := s.inOutage(s.play(mustName(policy), seed))
+		simulated, good = simulated+a/n, good+g/n
+		a, g = s.real(t, mustName(policy), seed)
+		actual, actuallyGood = actual+a/n, actuallyGood+g/n
+	}
+	t.Logf("%-18s %-10s %.3f simulated, %.3f with Transports; good %.3f, %.3f", s.Name, policy, simulated, actual, good, actuallyGood)
+	require.InDelta(t, simulated, actual, 0.02*simulated, "attempts per request: %s in %s", policy, s.Name)
+	require.InDelta(t, good, actuallyGood, 0.02, "good answers: %s in %s", policy, s.Name)
 }
