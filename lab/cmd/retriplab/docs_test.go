@@ -13,8 +13,8 @@ import (
 
 // The documentation's pictures are what the commands beside them draw now.
 func TestTheDocumentationsPicturesAreFresh(t *testing.T) {
-	if testing.Short() {
-		t.Skip("-short: draws six pictures")
+	if testing.Short() || raceEnabled {
+		t.Skip("-short, or the race detector: the pictures take too long")
 	}
 	if runtime.GOARCH != "amd64" {
 		t.Skip("floating-point arithmetic may round differently on " + runtime.GOARCH)

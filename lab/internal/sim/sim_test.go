@@ -31,6 +31,9 @@ func (w *World) steps(n int) {
 }
 
 func TestEventsAllocateNothing(t *testing.T) {
+	if raceEnabled {
+		t.Skip("the race detector allocates itself")
+	}
 	for name, strategy := range map[string]func() *retrip.Strategy{"standard": retrip.Standard, "gated": retrip.Gated, "legacy": retrip.Legacy} {
 		w := busy(0.3, strategy)
 		w.plan()
