@@ -9,16 +9,14 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/retrip-go/retrip/internal/testkit"
 )
-
-type nopBase struct{ resp *http.Response }
-
-func (b nopBase) RoundTrip(*http.Request) (*http.Response, error) { return b.resp, nil }
 
 // A request that succeeds at once costs nothing beyond its base.
 func TestSuccessAllocatesNothing(t *testing.T) {
 	countsAllocations(t)
-	base := nopBase{&http.Response{StatusCode: 200, Body: http.NoBody}}
+	base := testkit.Same(&http.Response{StatusCode: 200, Body: http.NoBody})
 	throttled := Adaptive()
 	throttled.Limiter.measured = 1e9 // fast enough that nobody ever waits
 	throttled.Limiter.update(throttled.Limiter.clock(), true)
@@ -44,12 +42,7 @@ func TestSuccessAllocatesNothing(t *testing.T) {
 	for name, transport := range transports {
 		for _, req := range []*http.Request{get, put} {
 			t.Run(name+" "+req.Method, func(t *testing.T) {
-				n := testing.AllocsPerRun(1000, func() {
-					if _, err := transport.RoundTrip(req); err != nil {
-						t.Fatal(err)
-					}
-				})
-				require.Zero(t, n)
+				require.Zero(t, testkit.Allocations(t, transport, req))
 			})
 		}
 	}
@@ -60,7 +53,7 @@ func TestRetryAllocatesOnce(t *testing.T) {
 	countsAllocations(t)
 	bad, good := &http.Response{StatusCode: 503, Body: http.NoBody}, &http.Response{StatusCode: 200, Body: http.NoBody}
 	sent := 0
-	transport := &Transport{Strategy: noWait(), Base: roundTripFunc(func(*http.Request) (*http.Response, error) {
+	transport := &Transport{Strategy: noWait(), Base: step(func(*http.Request) (*http.Response, error) {
 		if sent++; sent%2 == 1 {
 			return bad, nil
 		}
@@ -76,7 +69,7 @@ func TestRetryAllocatesOnce(t *testing.T) {
 }
 
 func BenchmarkSuccess(b *testing.B) {
-	base := nopBase{&http.Response{StatusCode: 200, Body: http.NoBody}}
+	base := testkit.Same(&http.Response{StatusCode: 200, Body: http.NoBody})
 	req, _ := http.NewRequest("GET", "http://example.com/path", nil)
 	run := func(name string, rt http.RoundTripper) {
 		b.Run(name, func(b *testing.B) {

@@ -6,7 +6,6 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -21,40 +20,13 @@ import (
 
 // Whatever sleeps in this file sleeps in a bubble's virtual time.
 
-// roundTrip makes a base of a function.
-type roundTrip func(*http.Request) (*http.Response, error)
-
-func (f roundTrip) RoundTrip(req *http.Request) (*http.Response, error) { return f(req) }
-
-func answerWith(req *http.Request, status int, body string) *http.Response {
-	return &http.Response{
-		StatusCode: status, Header: http.Header{}, Request: req,
-		Body: &openBody{Reader: strings.NewReader(body)}, ContentLength: int64(len(body)),
-	}
-}
-
-// An openBody gives nothing once it is closed.
-type openBody struct {
-	io.Reader
-	closed atomic.Bool
-}
-
-func (b *openBody) Read(p []byte) (int, error) {
-	if b.closed.Load() {
-		return 0, http.ErrBodyReadAfterClose
-	}
-	return b.Reader.Read(p)
-}
-
-func (b *openBody) Close() error { b.closed.Store(true); return nil }
-
 // Requests that were throttled together come back together, and the send-rate
 // limiter's queue is then longer than each of them could see before its backoff.
 // A caller whose retry can't wait that long gets the answer, not an error about
 // the queue.
 func TestAnswerIsKeptUntilTheLimiterAdmitsTheRetry(t *testing.T) {
 	for name, bound := range map[retrip.Reason]struct{ admit, deadline time.Duration }{
-		retrip.WaitOverCap:      {admit: 3 * time.Second},
+		retrip.WaitOverCap:      {admit: 3 * time.Second, deadline: time.Hour},
 		retrip.WaitOverDeadline: {deadline: 5 * time.Second},
 	} {
 		t.Run(name.String(), func(t *testing.T) {
@@ -64,19 +36,15 @@ func TestAnswerIsKeptUntilTheLimiterAdmitsTheRetry(t *testing.T) {
 				s.ThrottleBackoff = retrip.Constant{Wait: 2 * time.Second}
 				s.MaxLimiterWait = bound.admit
 				var sent atomic.Int32
-				transport := &retrip.Transport{Strategy: s, Base: roundTrip(func(req *http.Request) (*http.Response, error) {
+				transport := &retrip.Transport{Strategy: s, Base: step(func(req *http.Request) (*http.Response, error) {
 					time.Sleep(time.Millisecond) // until all first attempts are sent
 					if sent.Add(1) <= requests {
-						return answerWith(req, 429, "slow down"), nil
+						return answer(429, "slow down")(req)
 					}
-					return answerWith(req, 200, "slow down"), nil
+					return answer(200, "slow down")(req)
 				})}
-				ctx := t.Context()
-				if bound.deadline > 0 {
-					short, cancel := context.WithTimeout(ctx, bound.deadline)
-					defer cancel()
-					ctx = short
-				}
+				ctx, cancel := context.WithTimeout(t.Context(), bound.deadline)
+				defer cancel()
 				var (
 					all     sync.WaitGroup
 					refused atomic.Int32
@@ -84,8 +52,7 @@ func TestAnswerIsKeptUntilTheLimiterAdmitsTheRetry(t *testing.T) {
 				for range requests {
 					all.Go(func() {
 						ctx, trace := retrip.WithTrace(ctx)
-						req, err := http.NewRequestWithContext(ctx, "GET", "http://example.com/", nil)
-						assert.NoError(t, err)
+						req := newRequest(t, "GET", nil).WithContext(ctx)
 						resp, err := transport.RoundTrip(req)
 						if !assert.NoError(t, err) {
 							return
@@ -125,16 +92,16 @@ func TestLimiterServesRetriesFirst(t *testing.T) {
 			mu    sync.Mutex
 			order []string
 		)
-		transport := &retrip.Transport{Strategy: s, Base: roundTrip(func(req *http.Request) (*http.Response, error) {
+		transport := &retrip.Transport{Strategy: s, Base: step(func(req *http.Request) (*http.Response, error) {
 			mu.Lock()
 			order = append(order, req.URL.Path)
 			throttle := len(order) <= 2
 			mu.Unlock()
 			time.Sleep(5 * time.Millisecond) // until both requests are sent
 			if throttle {
-				return answerWith(req, 429, ""), nil
+				return answer(429, "")(req)
 			}
-			return answerWith(req, 200, ""), nil
+			return answer(200, "")(req)
 		})}
 		var all sync.WaitGroup
 		send := func(path string) {
@@ -170,14 +137,13 @@ func TestAnswerIsKeptUntilTheFileIsSeenUnchanged(t *testing.T) {
 		s := retrip.Standard()
 		s.Backoff = retrip.Constant{Wait: time.Second}
 		sent := 0
-		transport := &retrip.Transport{Strategy: s, Base: roundTrip(func(req *http.Request) (*http.Response, error) {
+		transport := &retrip.Transport{Strategy: s, Base: step(func(req *http.Request) (*http.Response, error) {
 			sent++
 			_, _ = io.Copy(io.Discard, req.Body)
 			_ = req.Body.Close()
-			return answerWith(req, 503, "come back later"), nil
+			return answer(503, "come back later")(req)
 		})}
-		req, err := http.NewRequestWithContext(t.Context(), "PUT", "http://example.com/", file)
-		require.NoError(t, err)
+		req := newRequest(t, "PUT", file)
 		changed := time.AfterFunc(time.Second/2, func() {
 			assert.NoError(t, os.WriteFile(path, []byte("second"), 0o600))
 		})

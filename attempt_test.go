@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/retrip-go/retrip/internal/testkit"
 )
 
 // contextBody is a body that ends with its request's context, as net/http's do.
@@ -30,10 +32,10 @@ func (contextBody) Close() error { return nil }
 func TestAttemptTimeoutLeavesTheBodyAlone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var attempt context.Context
-		base := roundTripFunc(func(req *http.Request) (*http.Response, error) {
+		base := step(func(req *http.Request) (*http.Response, error) {
 			attempt = req.Context()
 			time.Sleep(time.Second)
-			slow := readerFunc(func(p []byte) (int, error) {
+			slow := testkit.ReaderFunc(func(p []byte) (int, error) {
 				time.Sleep(time.Minute)
 				return copy(p, "late"), io.EOF
 			})
@@ -60,13 +62,13 @@ func TestAttemptTimeoutLeavesTheBodyAlone(t *testing.T) {
 func TestAttemptTimeoutAtTheLastMoment(t *testing.T) {
 	for range 100 {
 		synctest.Test(t, func(t *testing.T) {
-			base := roundTripFunc(func(req *http.Request) (*http.Response, error) {
+			base := step(func(req *http.Request) (*http.Response, error) {
 				time.Sleep(time.Second)
-				return &http.Response{StatusCode: 200, Body: contextBody{req.Context(), readerFunc(func(p []byte) (int, error) {
+				return &http.Response{StatusCode: 200, Body: contextBody{req.Context(), testkit.ReaderFunc(func(p []byte) (int, error) {
 					return 0, io.EOF
 				})}}, nil
 			})
-			resp, err := (&Transport{Base: base, AttemptTimeout: time.Second, Strategy: once()}).RoundTrip(newRequest(t, "GET", nil))
+			resp, err := (&Transport{Base: base, AttemptTimeout: time.Second, Strategy: noWait(attempts(1))}).RoundTrip(newRequest(t, "GET", nil))
 			if err != nil {
 				require.ErrorAs(t, err, new(*AttemptTimeoutError))
 				return
@@ -93,7 +95,7 @@ func (switched) CloseWrite() error { return nil }
 
 // What the connection of a 101 can do, its body can.
 func TestUpgradedBodyKeepsItsMethods(t *testing.T) {
-	base := roundTripFunc(func(*http.Request) (*http.Response, error) {
+	base := step(func(*http.Request) (*http.Response, error) {
 		return &http.Response{StatusCode: http.StatusSwitchingProtocols, Body: switched{}}, nil
 	})
 	resp, err := (&Transport{Base: base, AttemptTimeout: time.Minute}).RoundTrip(newRequest(t, "GET", nil))
@@ -140,5 +142,54 @@ func TestPrepareThatIsCancelled(t *testing.T) {
 		}})
 		require.ErrorIs(t, err, ErrCancelled)
 		require.ErrorIs(t, err, context.DeadlineExceeded)
+	})
+}
+
+func TestAttemptTimeout(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		base := script(hangs(), status(200))
+		resp, err := get(t.Context(), &Transport{Base: base, AttemptTimeout: time.Second})
+		require.NoError(t, err)
+		require.Equal(t, 200, resp.StatusCode)
+
+		_, err = get(t.Context(), &Transport{Base: script(hangs()), AttemptTimeout: time.Second})
+		var timeout *AttemptTimeoutError
+		require.ErrorAs(t, err, &timeout)
+		require.Equal(t, time.Second, timeout.After)
+		require.NotErrorIs(t, err, context.DeadlineExceeded)
+		var e *Error
+		require.ErrorAs(t, err, &e)
+		require.Equal(t, 3, e.Attempts)
+		require.True(t, e.Timeout())
+
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		base = script(hangs())
+		_, err = get(ctx, &Transport{Base: base, AttemptTimeout: time.Minute})
+		require.ErrorIs(t, err, context.DeadlineExceeded, "the caller's own deadline")
+		require.Len(t, base.Sent(), 1)
+	})
+}
+
+func TestAttemptTimeoutEndsAtTheHeaders(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r, w := io.Pipe()
+		var attempt context.Context
+		base := script(func(req *http.Request) (*http.Response, error) {
+			attempt = req.Context()
+			return &http.Response{StatusCode: 200, Body: r}, nil
+		})
+		resp, err := (&Transport{Base: base, AttemptTimeout: time.Second}).RoundTrip(newRequest(t, "GET", nil))
+		require.NoError(t, err)
+		go func() {
+			time.Sleep(time.Hour)
+			_, _ = w.Write([]byte("late"))
+			_ = w.Close()
+		}()
+		body, err := io.ReadAll(resp.Body)
+		require.NoError(t, err)
+		require.Equal(t, "late", string(body))
+		require.Error(t, attempt.Err(), "the end of the body releases the attempt's context")
+		require.NoError(t, resp.Body.Close())
 	})
 }

@@ -65,7 +65,7 @@ func TestJitterIsUniform(t *testing.T) {
 		_, err := get(t.Context(), &Transport{Base: base, Strategy: s})
 		require.NoError(t, err)
 		var quarters [4]int
-		for _, wait := range base.waits() {
+		for _, wait := range base.Waits() {
 			quarters[min(wait*4/time.Second, 3)]++
 		}
 		for i, n := range quarters {

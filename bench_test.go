@@ -4,29 +4,21 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"math"
 	"net/http"
 	"runtime"
 	"strings"
 	"testing"
 	"time"
-)
 
-// Error documents of typical size, as DynamoDB and S3 send them.
-var (
-	jsonDocument = `{"__type":"com.amazonaws.dynamodb.v20120810#ProvisionedThroughputExceededException","message":"` +
-		"The level of configured provisioned throughput for the table was exceeded. Consider increasing your provisioning level with the UpdateTable API. " +
-		`","Item":{"Id":{"S":"0123456789"},"Count":{"N":"42"}},"TableName":"orders","RequestId":"4C6JNV1RGE4S4AB7AGP5OCCAAFVV4KQNSO5AEMVJF66Q9ASUAAJG"}`
-	xmlDocument = `<?xml version="1.0" encoding="UTF-8"?>` + "\n" +
-		`<Error><Code>SlowDown</Code><Message>Please reduce your request rate.</Message><Resource>/bucket/some/longer/key/of/an/object.bin</Resource>` +
-		`<RequestId>4442587FB7D0A2F9</RequestId><HostId>Uuag1LuByRx9e6j5Onimru9pO4ZVKnJ2Qz7/C1NPcfTWAtRPfTaOFg==` +
-		strings.Repeat("0", 80) + `</HostId></Error>`
+	"github.com/retrip-go/retrip/internal/testkit"
 )
 
 // TestCodeAllocations bounds what it costs to peek at a body and to find the
 // code in it.
 func TestCodeAllocations(t *testing.T) {
 	countsAllocations(t)
-	for contentType, document := range map[string]string{"application/json": jsonDocument, "application/xml": xmlDocument} {
+	for contentType, document := range map[string]string{"application/json": testkit.JSONDocument, "application/xml": testkit.XMLDocument} {
 		req := newRequest(t, "GET", nil)
 		n := testing.AllocsPerRun(1000, func() {
 			a := Attempt{Request: req, Response: errorResponse(contentType, document)}
@@ -47,11 +39,12 @@ func errorResponse(contentType, document string) *http.Response {
 	}
 }
 
+// BenchmarkErrorAnswer is the whole way of an error with a code, peek included.
 func BenchmarkErrorAnswer(b *testing.B) {
 	for name, contentType := range map[string]string{"plain": "text/plain", "json": "application/json"} {
 		b.Run(name, func(b *testing.B) {
-			transport := &Transport{Strategy: once(), Base: roundTripFunc(func(*http.Request) (*http.Response, error) {
-				return errorResponse(contentType, jsonDocument), nil
+			transport := &Transport{Strategy: noWait(attempts(1)), Base: step(func(*http.Request) (*http.Response, error) {
+				return errorResponse(contentType, testkit.JSONDocument), nil
 			})}
 			req, _ := http.NewRequest("GET", "https://example.com/", nil)
 			b.ReportAllocs()
@@ -72,7 +65,7 @@ func BenchmarkStats(b *testing.B) {
 	for name, keep := range map[string]bool{"off": false, "on": true} {
 		b.Run(name, func(b *testing.B) {
 			good := &http.Response{StatusCode: 200, Header: http.Header{}, Body: http.NoBody}
-			tr := &Transport{KeepStats: keep, Base: roundTripFunc(func(*http.Request) (*http.Response, error) { return good, nil })}
+			tr := &Transport{KeepStats: keep, Base: testkit.Same(good)}
 			b.ReportAllocs()
 			b.RunParallel(func(pb *testing.PB) {
 				req, _ := http.NewRequest("GET", "http://example.com/", nil)
@@ -91,7 +84,7 @@ func BenchmarkStats(b *testing.B) {
 // then a success, and a retry that is refused.
 func BenchmarkBucket(b *testing.B) {
 	empty := NewBucket(4)
-	benchmarkQuota(b, func() Quota { return NewBucket(1 << 40) }, func() Quota { return empty })
+	benchmarkQuota(b, func() Quota { return NewBucket(math.MaxInt) }, func() Quota { return empty })
 }
 
 func BenchmarkGate(b *testing.B) {

@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/retrip-go/retrip/internal/testkit"
 )
 
 // readingBase reads each body to its end, in pieces of 32 KiB, and answers every
@@ -42,8 +44,10 @@ func BenchmarkBody(b *testing.B) {
 	for kind, open := range map[string]func() (io.ReadCloser, error){
 		"GetBody": func() (io.ReadCloser, error) { return io.NopCloser(strings.NewReader(content)), nil },
 		"memory":  func() (io.ReadCloser, error) { return io.NopCloser(strings.NewReader(content)), nil },
-		"opaque":  func() (io.ReadCloser, error) { return io.NopCloser(onlyReader{strings.NewReader(content)}), nil },
-		"file":    func() (io.ReadCloser, error) { return os.Open(name) },
+		"opaque": func() (io.ReadCloser, error) {
+			return io.NopCloser(testkit.OnlyReader(strings.NewReader(content))), nil
+		},
+		"file": func() (io.ReadCloser, error) { return os.Open(name) },
 	} {
 		for attempts, title := range []string{1: "once", 2: "twice"} {
 			if title == "" {
@@ -51,10 +55,9 @@ func BenchmarkBody(b *testing.B) {
 			}
 			b.Run(kind+"/"+title, func(b *testing.B) {
 				b.ReportAllocs()
-				s := noWait()
 				base := &readingBase{buffer: make([]byte, 32<<10), nth: attempts,
 					ok: &http.Response{StatusCode: 200, Body: http.NoBody}, fail: &http.Response{StatusCode: 503, Body: http.NoBody}}
-				transport := &Transport{Base: base, Strategy: s}
+				transport := &Transport{Base: base, Strategy: noWait()}
 				req, _ := http.NewRequest("PUT", "http://example.com/path", nil)
 				if kind == "GetBody" {
 					req.GetBody = open

@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/retrip-go/retrip/internal/testkit"
 )
 
 // After the end of the caller's context, every error carries the context's
@@ -50,7 +52,7 @@ func requireEnd(t *testing.T, ctx context.Context, err error) {
 
 // awaitEnd plays a base that fails with an error of its own once the context
 // has ended.
-func awaitEnd(err error) roundTripFunc {
+func awaitEnd(err error) step {
 	return func(req *http.Request) (*http.Response, error) {
 		<-req.Context().Done()
 		return nil, err
@@ -59,7 +61,7 @@ func awaitEnd(err error) roundTripFunc {
 
 // readToTheEnd plays a base that fails with its body's error, as net/http does
 // over HTTP/1 if the body notices the end first.
-func readToTheEnd(wrap string) roundTripFunc {
+func readToTheEnd(wrap string) step {
 	return func(req *http.Request) (*http.Response, error) {
 		_, err := io.Copy(io.Discard, req.Body)
 		_ = req.Body.Close()
@@ -71,12 +73,12 @@ func TestErrorAfterTheContextEndedTellsHow(t *testing.T) {
 	bases := map[string]http.RoundTripper{
 		"error of its own": awaitEnd(errReset),
 		"context.Canceled": awaitEnd(context.Canceled),
-		"context's error": roundTripFunc(func(req *http.Request) (*http.Response, error) {
+		"context's error": step(func(req *http.Request) (*http.Response, error) {
 			<-req.Context().Done()
 			return nil, req.Context().Err()
 		}),
-		"context's cause": roundTripFunc(hangs()),
-		"wrapped cause": roundTripFunc(func(req *http.Request) (*http.Response, error) {
+		"context's cause": step(hangs()),
+		"wrapped cause": step(func(req *http.Request) (*http.Response, error) {
 			_, err := hangs()(req)
 			return nil, fmt.Errorf("write: %w", err)
 		}),
@@ -100,7 +102,7 @@ func TestErrorAfterTheContextEndedTellsHow(t *testing.T) {
 						ctx, cancel := end(t.Context())
 						defer cancel()
 						attempts := 0
-						transport.Base = roundTripFunc(func(req *http.Request) (*http.Response, error) {
+						transport.Base = step(func(req *http.Request) (*http.Response, error) {
 							if attempts++; attempts == 1 && config == "second" {
 								return status(503)(req)
 							}
@@ -119,7 +121,7 @@ func TestErrorAfterTheContextEndedTellsHow(t *testing.T) {
 func TestErrorThatTellsTheEndIsTheBasesOwn(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	own := fmt.Errorf("read: %w", context.Canceled)
-	_, err := get(ctx, &Transport{Base: roundTripFunc(func(*http.Request) (*http.Response, error) {
+	_, err := get(ctx, &Transport{Base: step(func(*http.Request) (*http.Response, error) {
 		cancel()
 		return nil, own
 	})})
@@ -147,13 +149,13 @@ func TestClientTimeoutUnderABlockedBody(t *testing.T) {
 // Over a real connection, the body and the connection notice the end of the
 // context in any order.
 func TestCancelledUploadTellsWhy(t *testing.T) {
-	noLeaks(t)
+	testkit.NoLeaks(t)
 	times := 20
 	if *long {
 		times = 300
 	}
-	for _, protocol := range allProtocols {
-		url, base := serve(t, protocol, func(_ http.ResponseWriter, r *http.Request) { _, _ = io.Copy(io.Discard, r.Body) })
+	for _, protocol := range testkit.AllProtocols {
+		url, base := testkit.Serve(t, protocol, func(_ http.ResponseWriter, r *http.Request) { _, _ = io.Copy(io.Discard, r.Body) })
 		for _, how := range []string{"cancelled", "deadline"} {
 			t.Run(protocol+"/"+how, func(t *testing.T) {
 				for range times {
@@ -163,9 +165,8 @@ func TestCancelledUploadTellsWhy(t *testing.T) {
 						ctx, cancel = context.WithCancel(t.Context())
 						time.AfterFunc(2*time.Millisecond, cancel)
 					}
-					req, err := http.NewRequestWithContext(ctx, "PUT", url, source)
-					require.NoError(t, err)
-					_, err = (&Transport{Base: base}).RoundTrip(req)
+					req := testkit.RequestTo(t, "PUT", url, source).WithContext(ctx)
+					_, err := (&Transport{Base: base}).RoundTrip(req)
 					requireEnd(t, ctx, err)
 					cancel()
 					_ = w.Close()

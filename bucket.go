@@ -73,6 +73,15 @@ type MeteredQuota interface {
 	Capacity() int
 }
 
+// A DoubtingQuota is a Quota that counts failures, as a Gate does, and can say how
+// many speak against the server, for events and Stats. Shut tells that it would refuse
+// the retry of a request that may take so many attempts and fails for the first time.
+type DoubtingQuota interface {
+	RestingQuota
+	Doubt() float64
+	Shut(maxAttempts int) bool
+}
+
 // Bucket is the AWS SDKs' retry quota, counted in tokens: it starts full, a retry
 // takes tokens out (Strategy.Cost) and a success puts tokens back, never above the
 // capacity. It has no clock; only successes refill it. Several strategies may

@@ -5,7 +5,9 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
 
@@ -89,4 +91,61 @@ func TestBucketGivesNoTokenTwice(t *testing.T) {
 	}
 	wg.Wait()
 	require.EqualValues(t, capacity, taken.Load())
+}
+
+func TestQuotaIsExactUnderContention(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := Standard()
+		s.MaxAttempts = 2
+		s.Quota = NewBucket(10 * s.Cost)
+		base := script(status(503))
+		transport := &Transport{Base: base, Strategy: s}
+		var wg sync.WaitGroup
+		for range 1000 {
+			wg.Go(func() {
+				resp, err := get(t.Context(), transport)
+				assert.NoError(t, err)
+				assert.Equal(t, 503, resp.StatusCode)
+			})
+		}
+		wg.Wait()
+		require.Len(t, base.Sent(), 1010)
+		require.Zero(t, s.tokens())
+	})
+}
+
+func TestQuotaSpentKeepsTheAnswer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := Standard()
+		s.Quota = NewBucket(4)
+		ctx, trace := WithTrace(t.Context())
+		resp, err := get(ctx, &Transport{Base: script(status(503)), Strategy: s})
+		require.NoError(t, err)
+		require.Equal(t, 503, resp.StatusCode)
+		require.Equal(t, QuotaExhausted, trace.Requests()[0][0].Reason)
+
+		s.Quota = nil // circuit breaking off
+		base := script(status(503))
+		_, err = get(t.Context(), &Transport{Base: base, Strategy: s})
+		require.NoError(t, err)
+		require.Len(t, base.Sent(), 3)
+	})
+}
+
+func TestStrategiesCanShareABucket(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		shared := NewBucket(500)
+		transport := &Transport{Base: script(status(503)), PerKey: func(string) *Strategy {
+			s := Standard()
+			s.Quota = shared
+			return s
+		}}
+		for _, host := range []string{"a", "b"} {
+			req := newRequest(t, "GET", nil)
+			req.URL.Host = host
+			_, err := transport.RoundTrip(req)
+			require.NoError(t, err)
+		}
+		require.Equal(t, 480, shared.Tokens())
+	})
 }

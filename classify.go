@@ -140,8 +140,7 @@ func (r *rule) Unprocessed(a Attempt) bool {
 	return byCode && r.class == Throttled
 }
 
-func (r *rule) lists(code string) bool { return slices.Contains(r.when.codes, code) }
-func (r *rule) String() string         { return fmt.Sprintf("%v: %v", r.class, r.when) }
+func (r *rule) String() string { return fmt.Sprintf("%v: %v", r.class, r.when) }
 
 func (r *rule) check() error {
 	if err := r.when.check(); err != nil {
@@ -163,15 +162,19 @@ func (r provenRule) FailuresOnly() bool {
 	return ok && f.FailuresOnly()
 }
 
-func (r provenRule) lists(code string) bool   { return lists(r.Classifier, code) }
 func (r provenRule) Unprocessed(Attempt) bool { return true }
 func (r provenRule) String() string           { return describe(r.Classifier) + " (not processed)" }
 func (r provenRule) check() error             { return checkPart(r.Classifier) }
 
 // lists reports whether a rule of On names an error code.
 func lists(c Classifier, code string) bool {
-	l, ok := c.(interface{ lists(code string) bool })
-	return ok && l.lists(code)
+	switch c := c.(type) {
+	case *rule:
+		return slices.Contains(c.when.codes, code)
+	case provenRule:
+		return lists(c.Classifier, code)
+	}
+	return false
 }
 
 // statusRules are the statuses of our modes.

@@ -18,8 +18,10 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/retrip-go/retrip/internal/socketerr"
 	"github.com/stretchr/testify/require"
+
+	"github.com/retrip-go/retrip/internal/socketerr"
+	"github.com/retrip-go/retrip/internal/testkit"
 )
 
 func TestStatuses(t *testing.T) {
@@ -170,7 +172,7 @@ func TestHopelessErrorsOfNetHTTP(t *testing.T) {
 // Requests that net/http itself refuses, over HTTP/1 and HTTP/2, are not tried
 // again at the cost of everybody's quota.
 func TestRequestsThatCannotBeWritten(t *testing.T) {
-	noLeaks(t)
+	testkit.NoLeaks(t)
 	for name, spoil := range map[string]func(*http.Request){
 		"body longer than Content-Length": func(r *http.Request) {
 			r.Body, r.ContentLength = io.NopCloser(strings.NewReader("hello")), 3
@@ -191,13 +193,13 @@ func TestRequestsThatCannotBeWritten(t *testing.T) {
 				continue
 			}
 			t.Run(name+"/"+protocol, func(t *testing.T) {
-				url, base := serve(t, protocol, func(_ http.ResponseWriter, r *http.Request) { _, _ = io.Copy(io.Discard, r.Body) })
+				url, base := testkit.Serve(t, protocol, func(_ http.ResponseWriter, r *http.Request) { _, _ = io.Copy(io.Discard, r.Body) })
 				transport := &Transport{Base: base, Strategy: noWait()}
-				resp, err := transport.RoundTrip(requestTo(t, "GET", url)) // so that the server's settings are known
+				resp, err := transport.RoundTrip(testkit.RequestTo(t, "GET", url, nil)) // so that the server's settings are known
 				require.NoError(t, err)
 				require.NoError(t, resp.Body.Close())
 				ctx, trace := WithTrace(t.Context())
-				req := requestTo(t, "PUT", url).WithContext(ctx)
+				req := testkit.RequestTo(t, "PUT", url, nil).WithContext(ctx)
 				spoil(req)
 				_, err = transport.RoundTrip(req)
 				require.Error(t, err)

@@ -10,19 +10,20 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/retrip-go/retrip/internal/testkit"
 )
 
 // looksAtBodies is a strategy that looks into every body.
 func looksAtBodies() *Strategy {
-	s := noWait()
-	s.MaxAttempts = 1
-	s.Classifiers = []Classifier{ClassifierFunc(func(a Attempt) Class {
-		if a.Body == nil {
-			return NeedsBody
-		}
-		return Success
-	})}
-	return s
+	return noWait(attempts(1), func(s *Strategy) {
+		s.Classifiers = []Classifier{ClassifierFunc(func(a Attempt) Class {
+			if a.Body == nil {
+				return NeedsBody
+			}
+			return Success
+		})}
+	})
 }
 
 // A closed response body gives nothing more, whatever was read ahead of it and
@@ -62,17 +63,15 @@ func (d dropTracking) RoundTrip(req *http.Request) (*http.Response, error) {
 func TestReadAfterCloseOfABodyThatHangs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		release := make(chan struct{})
-		base := roundTripFunc(func(req *http.Request) (*http.Response, error) {
+		base := step(func(req *http.Request) (*http.Response, error) {
 			resp, err := answer(500, "", "Content-Type: application/json")(req)
-			resp.Body, resp.ContentLength = io.NopCloser(readerFunc(func([]byte) (int, error) {
+			resp.Body, resp.ContentLength = io.NopCloser(testkit.ReaderFunc(func([]byte) (int, error) {
 				<-release
 				return 0, io.EOF
 			})), -1
 			return resp, err
 		})
-		s := noWait()
-		s.MaxAttempts = 1
-		resp, err := (&Transport{Base: base, Strategy: s}).RoundTrip(newRequest(t, "GET", nil))
+		resp, err := (&Transport{Base: base, Strategy: noWait(attempts(1))}).RoundTrip(newRequest(t, "GET", nil))
 		require.NoError(t, err)
 		require.NoError(t, resp.Body.Close())
 		_, err = resp.Body.Read(make([]byte, 1))
@@ -107,7 +106,7 @@ func TestUpgradeIsNotReadAhead(t *testing.T) {
 			io.ReadCloser
 			io.Writer
 		}{io.NopCloser(strings.NewReader("hello")), io.Discard}
-		base := roundTripFunc(func(req *http.Request) (*http.Response, error) {
+		base := step(func(req *http.Request) (*http.Response, error) {
 			return &http.Response{StatusCode: 101, Header: http.Header{}, Body: connection, Request: req}, nil
 		})
 		resp, err := (&Transport{Base: base, Strategy: looksAtBodies()}).RoundTrip(newRequest(t, "GET", nil))

@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"testing/iotest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -85,17 +86,10 @@ func TestConditionsBelow400(t *testing.T) {
 			continue
 		}
 		require.False(t, rule.(retrip.FailureClassifier).FailuresOnly(), rule)
-		sent := 0
-		s := immediately()
-		s.Classifiers = append([]retrip.Classifier{rule}, s.Classifiers...)
-		_, err := (&retrip.Transport{Strategy: s, Base: roundTrip(func(req *http.Request) (*http.Response, error) {
-			sent++
-			resp := answerWith(req, 202, "")
-			resp.Header = pending.Response.Header
-			return resp, nil
-		})}).RoundTrip(getRequest(t))
+		base := script(answer(202, "", "Job: pending"))
+		_, err := (&retrip.Transport{Strategy: immediately(asking(rule)), Base: base}).RoundTrip(newRequest(t, "GET", nil))
 		require.NoError(t, err)
-		require.Equal(t, 3, sent, rule)
+		require.Len(t, base.Sent(), 3, rule)
 	}
 }
 
@@ -154,20 +148,11 @@ func TestProofByRule(t *testing.T) {
 		"unprocessed, elsewhere": {
 			retrip.Unprocessed(retrip.On(retrip.Transient, retrip.StatusIs(500))), 1},
 	} {
-		sent := 0
-		s := immediately()
-		s.Classifiers = append([]retrip.Classifier{row.rule}, s.Classifiers...)
-		transport := &retrip.Transport{Strategy: s, Base: roundTrip(func(req *http.Request) (*http.Response, error) {
-			sent++
-			resp := answerWith(req, 503, "")
-			resp.Header = http.Header{"X-Amzn-Errortype": {code}}
-			return resp, nil
-		})}
-		req, err := http.NewRequestWithContext(t.Context(), "POST", "http://example.com/", strings.NewReader("order"))
+		base := script(answer(503, "", "X-Amzn-Errortype: "+code))
+		transport := &retrip.Transport{Strategy: immediately(asking(row.rule)), Base: base}
+		_, err := transport.RoundTrip(newRequest(t, "POST", strings.NewReader("order")))
 		require.NoError(t, err)
-		_, err = transport.RoundTrip(req)
-		require.NoError(t, err)
-		require.Equal(t, row.sent, sent, name)
+		require.Len(t, base.Sent(), row.sent, name)
 	}
 }
 
@@ -181,7 +166,7 @@ func TestProofByRuleAndTheBody(t *testing.T) {
 		sent := 0
 		s := immediately()
 		s.Classifiers = []retrip.Classifier{retrip.Unprocessed(retrip.On(retrip.Transient, retrip.ErrorIs(failed)))}
-		transport := &retrip.Transport{Strategy: s, Base: roundTrip(func(req *http.Request) (*http.Response, error) {
+		transport := &retrip.Transport{Strategy: s, Base: step(func(req *http.Request) (*http.Response, error) {
 			sent++
 			if row.body != "" {
 				_, err := io.Copy(io.Discard, req.Body)
@@ -189,12 +174,11 @@ func TestProofByRuleAndTheBody(t *testing.T) {
 			}
 			return nil, failed
 		})}
-		req, err := http.NewRequestWithContext(t.Context(), "POST", "http://example.com/", failingReader{failed})
-		require.NoError(t, err)
+		req := newRequest(t, "POST", iotest.ErrReader(failed))
 		if row.body != "" {
-			req.GetBody = func() (io.ReadCloser, error) { return io.NopCloser(failingReader{failed}), nil }
+			req.GetBody = func() (io.ReadCloser, error) { return io.NopCloser(iotest.ErrReader(failed)), nil }
 		}
-		_, err = transport.RoundTrip(req)
+		_, err := transport.RoundTrip(req)
 		require.ErrorIs(t, err, failed)
 		require.Equal(t, row.sent, sent, name)
 	}
@@ -205,25 +189,14 @@ func TestEventsShowListedCodesOnly(t *testing.T) {
 	own := retrip.On(retrip.Permanent, retrip.HasHeader("X-Amzn-Errortype"))
 	for code, want := range map[string]string{"ThrottlingException": "ThrottlingException", "Listed": "Listed", "Secret": ""} {
 		var shown []string
-		s := immediately()
-		s.Classifiers = append([]retrip.Classifier{own, retrip.Unprocessed(retrip.On(retrip.Transient, retrip.CodeIs("Listed")))}, s.Classifiers...)
+		listing := retrip.Unprocessed(retrip.On(retrip.Transient, retrip.CodeIs("Listed")))
 		transport := &retrip.Transport{
-			Strategy: s, Observe: func(e retrip.Event) { shown = append(shown, e.Code) },
-			Base: roundTrip(func(req *http.Request) (*http.Response, error) {
-				resp := answerWith(req, 400, "")
-				resp.Header = http.Header{"X-Amzn-Errortype": {code}}
-				return resp, nil
-			}),
+			Strategy: immediately(asking(listing), asking(own)),
+			Observe:  func(e retrip.Event) { shown = append(shown, e.Code) },
+			Base:     script(answer(400, "", "X-Amzn-Errortype: "+code)),
 		}
-		_, err := transport.RoundTrip(getRequest(t))
+		_, err := transport.RoundTrip(newRequest(t, "GET", nil))
 		require.NoError(t, err)
 		require.Equal(t, []string{want}, shown)
 	}
-}
-
-func getRequest(t *testing.T) *http.Request {
-	t.Helper()
-	req, err := http.NewRequestWithContext(t.Context(), "GET", "http://example.com/", nil)
-	require.NoError(t, err)
-	return req
 }

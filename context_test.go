@@ -2,8 +2,10 @@ package retrip
 
 import (
 	"net/http"
+	"strconv"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/stretchr/testify/require"
 )
@@ -55,7 +57,7 @@ func TestOuterRetrierAndAFailureWithStatus202(t *testing.T) {
 	req.Header.Set("Amz-Sdk-Request", "attempt=2; max=3")
 	_, err := (&Transport{Base: base, Strategy: s}).RoundTrip(req)
 	require.NoError(t, err)
-	require.Len(t, base.sent(), 1)
+	require.Len(t, base.Sent(), 1)
 }
 
 // A retrier further out that says so is not multiplied: its first attempt is
@@ -78,8 +80,98 @@ func TestOuterRetrierIsNotMultiplied(t *testing.T) {
 				require.NoError(t, err)
 				require.Equal(t, 503, resp.StatusCode)
 			}
-			require.Len(t, base.sent(), 3+1+1)
+			require.Len(t, base.Sent(), 3+1+1)
 			require.Equal(t, []int{1, 1, 1, 2, 3}, outer)
 		})
 	}
+}
+
+func TestStackedTransportsAdd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		base := script(status(503))
+		inner := &Transport{Base: base}
+		outer := &Transport{Base: inner}
+		resp, err := get(t.Context(), outer)
+		require.NoError(t, err)
+		require.Equal(t, 503, resp.StatusCode)
+		require.Len(t, base.Sent(), 3+2)
+	})
+}
+
+// The inner transport leaves the retrying to the outer one, and nothing else.
+func TestInnerTransportStillDoesItsDuty(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		base := script(status(503), status(503), status(503), hangs(), status(200))
+		var observed int
+		inner := &Transport{Base: base, AttemptTimeout: time.Second, Observe: func(Event) { observed++ },
+			Prepare: func(req *http.Request, _ PrepareInfo) error {
+				req.Header.Set("Authorization", "signed")
+				return nil
+			}}
+		outer := &Transport{Base: inner, Prepare: func(req *http.Request, p PrepareInfo) error {
+			req.URL.RawQuery = "attempt=" + strconv.Itoa(p.Number) // what marks a retry is what is sent
+			return nil
+		}}
+		resp, err := get(t.Context(), outer)
+		require.NoError(t, err)
+		require.Equal(t, 200, resp.StatusCode)
+		require.Len(t, base.Sent(), 3+2)
+		require.Equal(t, 5, observed)
+		for _, sent := range base.Sent() {
+			require.Equal(t, "signed", sent.Header.Get("Authorization"))
+		}
+	})
+}
+
+// A token fetched inside the base, with the same context, is another request.
+func TestInnerRequestsKeepTheirRetries(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		tokens := script(status(503), status(503), status(200))
+		tokenClient := &Transport{Base: tokens}
+		attempts := 0
+		outer := &Transport{Base: step(func(req *http.Request) (*http.Response, error) {
+			if attempts++; attempts == 1 {
+				return status(503)(req)
+			}
+			fetch, err := http.NewRequestWithContext(req.Context(), "GET", "https://example.com/token", nil)
+			if err != nil {
+				return nil, err
+			}
+			return tokenClient.RoundTrip(fetch)
+		})}
+		resp, err := get(t.Context(), outer)
+		require.NoError(t, err)
+		require.Equal(t, 200, resp.StatusCode)
+		require.Len(t, tokens.Sent(), 3)
+	})
+}
+
+func TestOverridesOfTheContext(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		base := script(status(503))
+		_, err := get(WithMaxAttempts(t.Context(), 5), &Transport{Base: base})
+		require.NoError(t, err)
+		require.Len(t, base.Sent(), 5)
+
+		base = script(status(503))
+		_, err = get(WithMaxAttempts(t.Context(), 1), &Transport{Base: base})
+		require.NoError(t, err)
+		require.Len(t, base.Sent(), 1)
+
+		base = script(status(503))
+		s := longest(Legacy())
+		s.Backoff = Constant{Wait: time.Second}
+		_, err = get(WithStrategy(t.Context(), s), &Transport{Base: base})
+		require.NoError(t, err)
+		require.Equal(t, milliseconds(1000, 1000, 1000), base.Waits())
+	})
+}
+
+// What a context says adds up.
+func TestOverridesAddUp(t *testing.T) {
+	base := script(status(503))
+	ctx := WithMaxAttempts(WithIdempotent(WithStrategy(t.Context(), noWait())), 2)
+	_, err := (&Transport{Base: base}).RoundTrip(newRequest(t, "POST", nil).WithContext(ctx))
+	require.NoError(t, err)
+	require.Len(t, base.Sent(), 2)
 }

@@ -23,22 +23,23 @@ import (
 
 	"github.com/retrip-go/retrip/internal/faultserver"
 	"github.com/retrip-go/retrip/internal/socketerr"
+	"github.com/retrip-go/retrip/internal/testkit"
 )
 
 // The documentation of http.RoundTripper, clause by clause, over real
 // connections; and below it what other libraries get wrong, of which each is
 // the subject of a test:
 //
-//	 1 early answer to a large PUT             TestEarlyAnswerTwoHundredTimes, TestEarlyAnswerOverHTTP2
+//	 1 early answer to a large PUT             TestEarlyAnswerTwoHundredTimes, TestEarlyAnswerToALargeBody, TestEarlyAnswerOverHTTP2
 //	 2 nothing read ahead, bodies closed       TestBodyIsReadByTheBaseAlone, TestBodyWithGetBodyIsLeftToTheBase, TestEveryExitClosesTheBody
 //	 3 opaque body over the buffer             TestBodyBeyondTheBufferIsSentOnce, TestLongOpaqueBodyTakesNoMemory, TestFaults
-//	 4 opaque body has GetBody for the base    TestCapturedBodyHasGetBody, TestFaults (REFUSED_STREAM, GOAWAY)
+//	 4 opaque body has GetBody for the base    TestCopyOfWhatIsKept, TestFaults (REFUSED_STREAM, GOAWAY)
 //	 5 framing is as without us                TestFramingIsTheSame, TestFramingIsTheSameOverHTTP2, TestNoBodyStaysNoBody
 //	 6 exhausted: the last answer              TestEveryStatusIsAResponse, TestLastErrorNamesAttemptsAndReason
 //	 7 Retry-After                             TestWaitHeaders, TestFirstOfSeveralRetryAfters, TestRetryAfterFloods
 //	 8 a wait beyond deadline or cap           TestWaitBeyondDeadlineFailsFast, TestServerDirectedWaits
 //	 9 cancelled while it waits                TestCancelDuringWait, TestRequestCancelDuringWait
-//	10 timeout of an attempt                   TestAttemptTimeout and those after it, TestAttemptTimeoutOverTheNetwork, TestFaults (stalled)
+//	10 timeout of an attempt                   TestAttemptTimeout, TestAttemptTimeoutEndsAtTheHeaders, TestAttemptTimeoutOverTheNetwork, TestFaults (stalled)
 //	11 POST is sent twice only with a promise  TestSafety, TestFaults
 //	12 discarded responses                     TestDiscard, TestErrorBodiesWithoutEnd, TestErrorBodiesAndDeadlines, TestErrorPagesKeepTheConnection
 //	13 other hosts' connections                TestFailuresLeaveOtherHostsConnections, TestCloseIdleConnectionsReachesTheBase
@@ -48,7 +49,7 @@ import (
 //	17 hopeless errors                         TestHopelessErrorsOfNetHTTP, TestErrors, TestNameThatDoesNotExist, TestFaults (TLS)
 //	18 adaptive hears all, tokens come back    TestAdaptiveHearsEveryAttempt, TestCancelDuringWait, TestPermitsComeBack
 //	19 quota exhausted under load                  TestQuotaSpentUnderLoad, TestQuotaSpentIsATypedError, TestLongPollWaitsWithItsAnswer
-//	20 the published vectors (also in ./aws)   TestVectorsQuota, TestVectorsBackoff, TestVectorsServerWaits
+//	20 the published vectors (also in ./aws)   TestVectorsQuota, TestVectorsBackoff, TestVectorsServerWaitsOfSDKs
 //	21 quota is exact                          TestQuotaIsExactUnderContention, TestZeroBucketRefuses
 //	22 clock skew                              TestConcurrentSkew, TestVectorsClockSkewDecisions
 //	23 published simulations                   TestSimulatedContention, TestSimulatedQuota, TestSimulatedCollapse
@@ -58,9 +59,9 @@ import (
 // "must return err == nil if it obtained a response, regardless of the
 // response's HTTP status code."
 func TestEveryStatusIsAResponse(t *testing.T) {
-	noLeaks(t)
-	for _, protocol := range allProtocols {
-		url, base := serve(t, protocol, func(w http.ResponseWriter, r *http.Request) {
+	testkit.NoLeaks(t)
+	for _, protocol := range testkit.AllProtocols {
+		url, base := testkit.Serve(t, protocol, func(w http.ResponseWriter, r *http.Request) {
 			code, _ := strconv.Atoi(r.URL.Query().Get("status"))
 			w.Header().Set("Words", "the server's")
 			w.WriteHeader(code)
@@ -75,7 +76,7 @@ func TestEveryStatusIsAResponse(t *testing.T) {
 			200, 201, 202, 204, 206, 226, 299, 300, 301, 302, 303, 304, 307, 308, 399, 400, 401, 403, 404, 407, 408, 409, 412,
 			413, 417, 418, 421, 422, 425, 426, 429, 451, 499, 500, 501, 502, 503, 504, 505, 507, 511, 520, 599,
 		} {
-			req := requestTo(t, "GET", fmt.Sprint(url, "?status=", code))
+			req := testkit.RequestTo(t, "GET", fmt.Sprint(url, "?status=", code), nil)
 			resp, err := transport.RoundTrip(req)
 			require.NoError(t, err)
 			require.Equal(t, code, resp.StatusCode)
@@ -94,17 +95,17 @@ func TestEveryStatusIsAResponse(t *testing.T) {
 // "A non-nil err should be reserved for failure to obtain a response": then
 // there is none.
 func TestErrorComesWithoutResponse(t *testing.T) {
-	noLeaks(t)
+	testkit.NoLeaks(t)
 	server := faultserver.Start(faultserver.Refuse)
 	defer server.Close()
 	for name, transport := range map[string]*Transport{
 		"real": {Base: &http.Transport{DialContext: server.Dial}, Strategy: noWait()},
-		"both": {Strategy: noWait(), Base: roundTripFunc(func(req *http.Request) (*http.Response, error) {
+		"both": {Strategy: noWait(), Base: step(func(req *http.Request) (*http.Response, error) {
 			resp, _ := status(503)(req)
 			return resp, errReset
 		})},
 	} {
-		resp, err := transport.RoundTrip(requestTo(t, "GET", server.URL))
+		resp, err := transport.RoundTrip(testkit.RequestTo(t, "GET", server.URL, nil))
 		require.Nil(t, resp, name)
 		require.ErrorIs(t, err, ErrAttemptsExhausted, name)
 	}
@@ -113,10 +114,10 @@ func TestErrorComesWithoutResponse(t *testing.T) {
 // "should not attempt to handle higher-level protocol details such as
 // redirects, authentication, or cookies."
 func TestHigherLevelsAreTheClients(t *testing.T) {
-	noLeaks(t)
-	for _, protocol := range allProtocols {
+	testkit.NoLeaks(t)
+	for _, protocol := range testkit.AllProtocols {
 		for code, header := range map[int]string{302: "Location", 308: "Location", 401: "Www-Authenticate", 407: "Proxy-Authenticate"} {
-			url, base := serve(t, protocol, func(w http.ResponseWriter, r *http.Request) {
+			url, base := testkit.Serve(t, protocol, func(w http.ResponseWriter, r *http.Request) {
 				if r.Header.Get("Cookie") != "" {
 					t.Error("a cookie came back by itself")
 				}
@@ -124,16 +125,16 @@ func TestHigherLevelsAreTheClients(t *testing.T) {
 				w.Header().Set("Set-Cookie", "a=b")
 				w.WriteHeader(code)
 			})
-			counting := &countingBase{RoundTripper: base}
+			counting := testkit.Count(base)
 			transport := &Transport{Base: counting, Strategy: noWait()}
 			for range 2 {
-				resp, err := transport.RoundTrip(requestTo(t, "GET", url))
+				resp, err := transport.RoundTrip(testkit.RequestTo(t, "GET", url, nil))
 				require.NoError(t, err)
 				require.Equal(t, code, resp.StatusCode)
 				require.Equal(t, "/elsewhere", resp.Header.Get(header))
 				require.NoError(t, resp.Body.Close())
 			}
-			require.EqualValues(t, 2, counting.calls.Load())
+			require.EqualValues(t, 2, counting.Calls())
 
 			asked := 0
 			jar, err := cookiejar.New(nil)
@@ -153,11 +154,11 @@ func TestHigherLevelsAreTheClients(t *testing.T) {
 
 // "A RoundTripper must be safe for concurrent use by multiple goroutines": a
 // request without a body even by itself.
-func TestConcurrentUse(t *testing.T) {
-	noLeaks(t)
-	for _, protocol := range allProtocols {
+func TestConcurrentUseIsSafe(t *testing.T) {
+	testkit.NoLeaks(t)
+	for _, protocol := range testkit.AllProtocols {
 		var hits atomic.Int64
-		url, base := serve(t, protocol, func(w http.ResponseWriter, r *http.Request) {
+		url, base := testkit.Serve(t, protocol, func(w http.ResponseWriter, r *http.Request) {
 			got, _ := io.ReadAll(r.Body)
 			if hits.Add(1)%3 == 1 {
 				w.WriteHeader(503)
@@ -167,7 +168,7 @@ func TestConcurrentUse(t *testing.T) {
 		})
 		transport := &Transport{Base: base}
 		transport.PerKey = func(string) *Strategy { return noWait() }
-		shared := requestTo(t, "GET", url)
+		shared := testkit.RequestTo(t, "GET", url, nil)
 		var wg sync.WaitGroup
 		for i := range 8 {
 			wg.Go(func() {
@@ -178,10 +179,10 @@ func TestConcurrentUse(t *testing.T) {
 						return
 					}
 					_ = resp.Body.Close()
-					content := randomBytes(1000+i, byte(i))
+					content := testkit.RandomBytes(1000+i, byte(i))
 					req := shared.Clone(shared.Context())
 					req.Method = "PUT"
-					req.Body = io.NopCloser(onlyReader{bytes.NewReader(content)})
+					req.Body = io.NopCloser(testkit.OnlyReader(bytes.NewReader(content)))
 					if resp, err = transport.RoundTrip(req); err != nil {
 						t.Error(err)
 						return
@@ -200,7 +201,7 @@ func TestConcurrentUse(t *testing.T) {
 
 // "must always close the body, including on errors", on every way out.
 func TestEveryExitClosesTheBody(t *testing.T) {
-	noLeaks(t)
+	testkit.NoLeaks(t)
 	refused := faultserver.Start(faultserver.Refuse)
 	defer refused.Close()
 	gone, cancel := context.WithCancel(t.Context())
@@ -229,19 +230,19 @@ func TestEveryExitClosesTheBody(t *testing.T) {
 		},
 	}
 	for name, exit := range exits {
-		for kind, open := range map[string]opener{
-			"GetBody": reopenedBody, "opaque": opaqueBody, "file": fileBody(0),
+		for kind, open := range map[string]testkit.Opener{
+			"GetBody": testkit.ReopenedBody, "opaque": testkit.OpaqueBody, "file": testkit.FileBody(0),
 		} {
 			t.Run(name+"/"+kind, func(t *testing.T) {
 				base := &http.Transport{DialContext: refused.Dial}
 				defer base.CloseIdleConnections()
 				transport := &Transport{Base: base, Strategy: noWait()}
-				req := requestTo(t, "PUT", refused.URL)
-				closed := open(t, req, small)
+				req := testkit.RequestTo(t, "PUT", refused.URL, nil)
+				closed := open(t, req, testkit.Small)
 				resp, err := transport.RoundTrip(exit(transport, req))
 				require.Nil(t, resp)
 				require.Error(t, err)
-				eventually(t, closed, "the close of the request's body")
+				testkit.Eventually(t, closed, "the close of the request's body")
 			})
 		}
 	}
@@ -251,16 +252,16 @@ func noStrategy(string) *Strategy { return nil }
 
 // A body with GetBody reaches the base as it is, and nobody reads it before.
 func TestBodyIsReadByTheBaseAlone(t *testing.T) {
-	content := randomBytes(1<<20, 5)
-	req := requestTo(t, "PUT", "http://example.com/")
-	reopenedBody(t, req, content)
-	original := &countedBody{trackedBody: trackedBody{ReadCloser: req.Body}}
+	content := testkit.RandomBytes(1<<20, 5)
+	req := testkit.RequestTo(t, "PUT", "http://example.com/", nil)
+	testkit.ReopenedBody(t, req, content)
+	original := &testkit.Body{ReadCloser: req.Body}
 	req.Body = original
 	attempts := 0
-	base := roundTripFunc(func(out *http.Request) (*http.Response, error) {
+	base := step(func(out *http.Request) (*http.Response, error) {
 		if attempts++; attempts == 1 {
 			require.Same(t, req, out, "the very request")
-			require.Zero(t, original.read.Load())
+			require.Zero(t, original.BytesRead())
 		} else {
 			require.NotSame(t, req, out)
 		}
@@ -273,12 +274,12 @@ func TestBodyIsReadByTheBaseAlone(t *testing.T) {
 	_, err := (&Transport{Base: base, Strategy: noWait()}).RoundTrip(req)
 	require.NoError(t, err)
 	require.Equal(t, 3, attempts)
-	require.Equal(t, 1, original.closes())
+	require.Equal(t, 1, original.Closes())
 }
 
 // A host that fails costs another host none of its idle connections.
 func TestFailuresLeaveOtherHostsConnections(t *testing.T) {
-	noLeaks(t)
+	testkit.NoLeaks(t)
 	healthy := faultserver.Start(faultserver.Answer(200))
 	defer healthy.Close()
 	sick := faultserver.Start(faultserver.ResetBeforeHeaders, faultserver.Answer(503))
@@ -287,13 +288,13 @@ func TestFailuresLeaveOtherHostsConnections(t *testing.T) {
 	defer transport.CloseIdleConnections()
 	reuses := 0
 	for idle, round := false, 0; round < 20 || reuses == 0; round++ {
-		reused, kept := fetch(t, transport, healthy.URL)
+		reused, kept := testkit.Fetch(t, transport, healthy.URL)
 		if idle {
 			require.True(t, reused, "the connection was idle before the other host failed")
 			reuses++
 		}
 		idle = kept
-		fetch(t, transport, sick.URL)
+		testkit.Fetch(t, transport, sick.URL)
 	}
 }
 
@@ -315,7 +316,7 @@ func TestQuotaSpentUnderLoad(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	require.Len(t, base.sent(), 256)
+	require.Len(t, base.Sent(), 256)
 }
 
 // A spent quota is told by type where there is no answer to return, and 256
@@ -338,7 +339,7 @@ func TestQuotaSpentIsATypedError(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	require.Len(t, base.sent(), 4*256)
+	require.Len(t, base.Sent(), 4*256)
 	require.EqualValues(t, 4*256, transport.Stats().GivenUp[QuotaExhausted], "nobody fails to notice")
 }
 
@@ -373,9 +374,9 @@ func TestSaysNothingByItself(t *testing.T) {
 				transport := ways(script(play))[way]
 				transport.Strategy = noWait()
 				transport.Strategy.ThrottleBackoff = nil
-				for _, kind := range bodyKinds {
+				for _, kind := range testkit.BodyKinds {
 					req := newRequest(t, "PUT", nil)
-					kind.open(t, req, small)
+					kind.Open(t, req, testkit.Small)
 					if resp, err := transport.RoundTrip(req); err == nil {
 						_ = resp.Body.Close()
 					}
@@ -401,7 +402,7 @@ func TestNoGoroutineForARequest(t *testing.T) {
 		return name
 	}
 	var sender string
-	base := roundTripFunc(func(req *http.Request) (*http.Response, error) {
+	base := step(func(req *http.Request) (*http.Response, error) {
 		sender = self()
 		return &http.Response{StatusCode: 200, Body: http.NoBody}, nil
 	})
@@ -410,7 +411,7 @@ func TestNoGoroutineForARequest(t *testing.T) {
 			const times = 1000
 			req := newRequest(t, "PUT", nil)
 			if withBody {
-				inMemoryBody(t, req, small)
+				testkit.MemoryBody(t, req, testkit.Small)
 			}
 			metrics.Read(created)
 			before := created[0].Value.Uint64()

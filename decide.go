@@ -104,6 +104,9 @@ func (r *route) report(o *outcome, v verdict, past *history) {
 		}
 		return
 	}
+	if v.class != Success && v.class != Permanent {
+		r.pin(o)
+	}
 	if v.class != Success && o.Number == 1 {
 		r.resolveFailure()
 	}

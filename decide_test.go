@@ -8,8 +8,9 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/retrip-go/retrip/internal/socketerr"
 	"github.com/stretchr/testify/require"
+
+	"github.com/retrip-go/retrip/internal/socketerr"
 )
 
 // Whatever sleeps in this file sleeps in a bubble's virtual time.
@@ -78,7 +79,7 @@ func TestRetryIsTold(t *testing.T) {
 		base = script(status(503))
 		_, err = get(t.Context(), &Transport{Base: base, Strategy: s})
 		require.NoError(t, err)
-		require.Equal(t, milliseconds(3000, 9000, 27000), base.waits(), "each from the one before")
+		require.Equal(t, milliseconds(3000, 9000, 27000), base.Waits(), "each from the one before")
 	})
 }
 
@@ -90,7 +91,7 @@ func TestBackoffIsNotToldTheServersWait(t *testing.T) {
 		base := script(status(503, "Retry-After: 20"), status(503))
 		_, err := get(t.Context(), &Transport{Base: base, Strategy: s})
 		require.NoError(t, err)
-		require.Equal(t, milliseconds(20000, 9000), base.waits())
+		require.Equal(t, milliseconds(20000, 9000), base.Waits())
 	})
 }
 
@@ -131,7 +132,7 @@ func TestWaitsAtTheirBounds(t *testing.T) {
 		base := script(status(503, "Retry-After: 60"), status(200))
 		_, err := get(t.Context(), &Transport{Base: base})
 		require.NoError(t, err)
-		require.Len(t, base.sent(), 2, "the cap itself is allowed")
+		require.Len(t, base.Sent(), 2, "the cap itself is allowed")
 
 		s := Standard()
 		s.Backoff = Constant{Wait: time.Second}
@@ -140,7 +141,7 @@ func TestWaitsAtTheirBounds(t *testing.T) {
 		base = script(status(503))
 		_, err = get(ctx, &Transport{Base: base, Strategy: s})
 		require.NoError(t, err)
-		require.Len(t, base.sent(), 1, "at the deadline it is too late")
+		require.Len(t, base.Sent(), 1, "at the deadline it is too late")
 	})
 }
 
@@ -187,7 +188,7 @@ func TestBackoffIsPartOfTheQueue(t *testing.T) {
 		resp, err := get(t.Context(), transport)
 		require.NoError(t, err)
 		require.Equal(t, 200, resp.StatusCode)
-		require.Equal(t, 3*time.Second, base.waits()[1])
+		require.Equal(t, 3*time.Second, base.Waits()[1])
 	})
 }
 
@@ -251,13 +252,13 @@ func TestFailuresBelow400(t *testing.T) {
 		base := script(status(202))
 		_, err := get(t.Context(), &Transport{Base: base, Strategy: s})
 		require.NoError(t, err)
-		require.Len(t, base.sent(), 4)
+		require.Len(t, base.Sent(), 4)
 
 		base = script(status(202, "Retry-After: "+time.Now().Add(5*time.Second).UTC().Format(http.TimeFormat)), status(200))
 		_, err = get(t.Context(), &Transport{Base: base, Strategy: s})
 		require.NoError(t, err)
-		require.InDelta(t, 5, base.waits()[0].Seconds(), 4.1)
-		require.Greater(t, base.waits()[0], time.Second-1)
+		require.InDelta(t, 5, base.Waits()[0].Seconds(), 4.1)
+		require.Greater(t, base.Waits()[0], time.Second-1)
 	})
 }
 
@@ -268,7 +269,7 @@ func TestOddVerdicts(t *testing.T) {
 		base := script(status(503))
 		_, err := get(t.Context(), &Transport{Base: base, Strategy: s})
 		require.NoError(t, err)
-		require.Len(t, base.sent(), 1)
+		require.Len(t, base.Sent(), 1)
 	}
 	s := Standard()
 	s.Classifiers = append([]Classifier{On(Success, ErrorIs(socketerr.ConnReset))}, s.Classifiers...)
@@ -288,7 +289,7 @@ func TestClassifierThatAlwaysAsksForTheBody(t *testing.T) {
 		resp, err := get(t.Context(), &Transport{Base: base, Strategy: s})
 		require.NoError(t, err)
 		require.Equal(t, 200, resp.StatusCode)
-		require.Len(t, base.sent(), 2)
+		require.Len(t, base.Sent(), 2)
 	}
 }
 
@@ -300,7 +301,7 @@ func TestCancelInObserve(t *testing.T) {
 	_, err := get(ctx, &Transport{
 		Strategy: noWait(),
 		Observe:  func(Event) { cancel() },
-		Base: roundTripFunc(func(*http.Request) (*http.Response, error) {
+		Base: step(func(*http.Request) (*http.Response, error) {
 			attempts++
 			return &http.Response{StatusCode: 503, Body: http.NoBody}, nil
 		}),
@@ -319,7 +320,7 @@ func TestAnswerOfACancelledRequest(t *testing.T) {
 	resp, err := get(ctx, &Transport{Base: base})
 	require.NoError(t, err)
 	require.Equal(t, 503, resp.StatusCode)
-	require.Len(t, base.sent(), 1)
+	require.Len(t, base.Sent(), 1)
 }
 
 // A long poll waits as long as the server asks, too.

@@ -276,7 +276,19 @@ func formula(b retrip.Backoff) string {
 // Each test that the README names exists, in this package or another of the
 // repository.
 func TestReadmeNamesTests(t *testing.T) {
-	readme, err := os.ReadFile("README.md")
+	requireTests(t, "README.md", "`(Test[A-Za-z0-9]+)…?`")
+}
+
+// So are those that the table of the contract names.
+func TestContractNamesTests(t *testing.T) {
+	requireTests(t, "contract_test.go", `[ ,](Test[A-Z][A-Za-z0-9]+)(?:,|\n| and| \()`)
+}
+
+// requireTests checks that there are the tests whose names match the pattern in
+// a file.
+func requireTests(t *testing.T, file, pattern string) {
+	t.Helper()
+	text, err := os.ReadFile(file)
 	require.NoError(t, err)
 	var sources strings.Builder
 	for _, pattern := range []string{"*_test.go", "*/*_test.go", "*/*/*_test.go"} {
@@ -288,16 +300,16 @@ func TestReadmeNamesTests(t *testing.T) {
 			sources.Write(source)
 		}
 	}
-	names := regexp.MustCompile("`(Test[A-Za-z0-9]+)…?`").FindAllStringSubmatch(string(readme), -1)
+	names := regexp.MustCompile(pattern).FindAllStringSubmatch(string(text), -1)
 	require.Greater(t, len(names), 20)
 	for _, name := range names {
-		require.True(t, strings.Contains(sources.String(), "func "+name[1]), "no %s, which the README names", name[1])
+		require.True(t, strings.Contains(sources.String(), "func "+name[1]), "no %s, which %s names", name[1], file)
 	}
 }
 
 // shownBy has the concepts that are shown by the example of another.
 var shownBy = map[string]string{
-	".LimiterState": "Limiter_State", ".NewLimiter": "Limiter", "migrateGiveUpError": "ErrorOnGiveUp", ".RestingQuota": "Gate",
+	".LimiterState": "Limiter_State", ".NewLimiter": "Limiter", "migrateGiveUpError": "ErrorOnGiveUp", ".RestingQuota": "Gate", ".DoubtingQuota": "Gate",
 }
 
 // Each exported function and type has an Example with checked output.

@@ -57,6 +57,10 @@ type Event struct {
 	// Tokens how many it has now that it has paid for a retry or got some back; -1
 	// if it is no MeteredQuota.
 	TokensBefore, Tokens int
+	// Doubt is how many failures the quota counts against the server now, and Shut
+	// tells that it refuses retries; -1 and false if it is no DoubtingQuota.
+	Doubt float64
+	Shut  bool
 	// Sent and Done are when the attempt was sent and when its response headers
 	// or its error came. Both are zero in an event that is not of an attempt.
 	Sent, Done time.Time
@@ -147,6 +151,7 @@ func (r *route) emit(o *outcome, d decision, e Event, resp *http.Response) {
 	e.Request, e.Key, e.Attempt, e.OuterAttempt = r.req, r.entry.key, o.Number, outerAttempt(r.req)
 	e.Reason, e.Wait, e.WaitFrom = d.reason, d.wait, d.from
 	e.TokensBefore, e.Tokens = o.tokens, r.policy.tokens()
+	e.Doubt, e.Shut = r.policy.doubt()
 	e.Elapsed = time.Since(r.begun)
 	if resp != nil {
 		e.Status, e.Header = resp.StatusCode, resp.Header

@@ -264,11 +264,7 @@ func (failedJob) Classify(a retrip.Attempt) retrip.Class {
 func ExampleClassifier() {
 	s := quick()
 	s.Classifiers = slices.Insert(s.Classifiers, 0, retrip.Classifier(failedJob{}))
-	base := roundTrip(func(req *http.Request) (*http.Response, error) {
-		resp := answerWith(req, 200, `{"state":"failed"}`)
-		resp.Header.Set("X-Job", "7")
-		return resp, nil
-	})
+	base := answer(200, `{"state":"failed"}`, "X-Job: 7")
 	ctx, trace := retrip.WithTrace(context.Background())
 	req, err := http.NewRequestWithContext(ctx, "GET", "http://jobs.example.com/7", nil)
 	if err != nil {

@@ -126,11 +126,11 @@ func ExampleTrace() {
 func observedTransport() *retrip.Transport {
 	transport := &retrip.Transport{
 		PerKey: func(string) *retrip.Strategy { return quick() },
-		Base: roundTrip(func(req *http.Request) (*http.Response, error) {
+		Base: step(func(req *http.Request) (*http.Response, error) {
 			if req.URL.Host == "sick.example.com" {
-				return answerWith(req, 503, ""), nil
+				return status(503)(req)
 			}
-			return answerWith(req, 200, ""), nil
+			return status(200)(req)
 		}),
 		KeepStats: true,
 	}

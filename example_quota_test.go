@@ -20,9 +20,7 @@ func ExampleBucket() {
 			s.Quota = retrip.NewBucket(20)
 			return s
 		},
-		Base: roundTrip(func(req *http.Request) (*http.Response, error) {
-			return answerWith(req, 503, ""), nil
-		}),
+		Base:      status(503), // a server that answers nothing else
 		KeepStats: true,
 	}
 	client := &http.Client{Transport: transport}
@@ -135,10 +133,10 @@ func ExampleGate() {
 	s := quick()
 	s.Quota = gate
 	up, sent := false, 0
-	client := &http.Client{Transport: &retrip.Transport{Strategy: s, Base: roundTrip(func(req *http.Request) (*http.Response, error) {
+	client := &http.Client{Transport: &retrip.Transport{Strategy: s, Base: step(func(req *http.Request) (*http.Response, error) {
 		sent++
 		if up {
-			return answerWith(req, http.StatusOK, ""), nil
+			return status(http.StatusOK)(req)
 		}
 		return nil, os.ErrDeadlineExceeded // as a read that times out
 	})}}

@@ -276,7 +276,7 @@ func ExampleAttemptTimeoutError() {
 	transport := &retrip.Transport{
 		Strategy:       quick(), // of one server
 		AttemptTimeout: 5 * time.Millisecond,
-		Base: roundTrip(func(req *http.Request) (*http.Response, error) {
+		Base: step(func(req *http.Request) (*http.Response, error) {
 			<-req.Context().Done() // a server that never answers
 			return nil, req.Context().Err()
 		}),

@@ -16,12 +16,13 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/retrip-go/retrip/internal/faultserver"
+	"github.com/retrip-go/retrip/internal/testkit"
 )
 
 // What must happen when a request meets a fault is not written down case by
 // case but follows from three questions, which predict asks: is the faultOutcome
 // worth a retry, may the request be sent twice, and can its body be? The kinds of
-// body are in netkit_test.go, the stories that follow no pattern in
+// body are in internal/testkit, the stories that follow no pattern in
 // hostile_test.go.
 
 // A fault is what happens to the first attempt; any other is answered 200.
@@ -86,10 +87,10 @@ type faultOutcome struct {
 
 // predict is the reference: what must become of a request that meets f. passed
 // tells whether more than the ReplayBuffer was read of its body by then.
-func predict(f fault, m method, b bodyKind, passed bool) faultOutcome {
-	replayable := !b.over || !passed
+func predict(f fault, m method, b testkit.BodyKind, passed bool) faultOutcome {
+	replayable := !b.Over || !passed
 	replays := f.below == always || f.below == ifIdempotent && m.replayed
-	proof := f.proof && !(b.suspect && f.status == 0)
+	proof := f.proof && !(b.Suspect && f.status == 0)
 	switch {
 	case replays && replayable:
 		return faultOutcome{200, 1, 0}
@@ -132,7 +133,7 @@ func http1Faults() []fault {
 		{name: "trickle", play: faultserver.Trickle(503, 0), rest: ok, takes: whole, status: 503},
 		{name: "endless", play: faultserver.Endless(503), rest: ok, takes: whole, status: 503},
 		{name: "early, then read", play: faultserver.Serve(earlyOnce), rest: ok, takes: whole, status: 503},
-		{name: "early, then shut down", play: faultserver.Early(503, 2*tableBuffer, faultserver.ShutDown), rest: ok, takes: whole, status: 503},
+		{name: "early, then shut down", play: faultserver.Early(503, 2*testkit.TableBuffer, faultserver.ShutDown), rest: ok, takes: whole, status: 503},
 		{name: "closed while idle", play: faultserver.ClosedIdle, rest: faultserver.ClosedIdle, takes: whole, below: ifIdempotent, warm: true},
 		{name: "garbage", play: faultserver.Garbage, rest: ok, takes: whole, hopeless: true},
 		{name: "unavailable", play: faultserver.Answer(503, "Connection: close"), rest: ok, takes: whole, status: 503},
@@ -152,7 +153,7 @@ func http1Faults() []fault {
 // others when they are whole, on the same connection if the client likes.
 func earlyOnce(c *faultserver.Conn, in *faultserver.Incoming) bool {
 	if in.Nth == 1 {
-		return c.AnswerEarly(in, 503, 2*tableBuffer, faultserver.KeepAlive)
+		return c.AnswerEarly(in, 503, 2*testkit.TableBuffer, faultserver.KeepAlive)
 	}
 	if !c.ReceiveAll(in) {
 		return false
@@ -209,36 +210,104 @@ func http2Faults() []fault {
 	return faults
 }
 
-// The table: fault by method by kind of body. The slow faults go on beside the
-// others.
+func midstreamFaults() []fault {
+	first := func(strike func(*faultserver.Stream)) func(*faultserver.Stream) {
+		return func(s *faultserver.Stream) {
+			if s.Nth == 1 {
+				strike(s)
+			}
+		}
+	}
+	others := func(s *faultserver.Stream) {
+		if s.Nth > 1 {
+			s.Answer(200)
+		}
+	}
+	early := func(strike func(*faultserver.Stream)) faultserver.Play {
+		return faultserver.HTTP2{Head: first(strike), Whole: others}.Play
+	}
+	late := func(strike func(*faultserver.Stream)) faultserver.Play {
+		return faultserver.HTTP2{Whole: func(s *faultserver.Stream) { first(strike)(s); others(s) }}.Play
+	}
+	faults := []fault{
+		{name: "early, then NO_ERROR", takes: some, status: 503,
+			play: early(func(s *faultserver.Stream) { s.Answer(503); s.Reset(faultserver.NoError) })},
+		{name: "early, then read", takes: some, status: 503, play: early(func(s *faultserver.Stream) { s.Answer(503) })},
+		{name: "early, too many", takes: some, status: 429, proof: true,
+			play: early(func(s *faultserver.Stream) { s.Answer(429); s.Reset(faultserver.NoError) })},
+		{name: "early, not found", takes: some, status: 404, hopeless: true,
+			play: early(func(s *faultserver.Stream) { s.Answer(404); s.Reset(faultserver.NoError) })},
+		{name: "early, then GOAWAY", takes: some, status: 503, leaving: true,
+			play: early(func(s *faultserver.Stream) { s.Answer(503); s.GoAway(s.ID, faultserver.NoError) })},
+		{name: "early REFUSED_STREAM", takes: some, below: always,
+			play: early(func(s *faultserver.Stream) { s.Reset(faultserver.RefusedStream) })},
+		{name: "early CANCEL", takes: some, play: early(func(s *faultserver.Stream) { s.Reset(faultserver.Cancel) })},
+		{name: "early INTERNAL_ERROR", takes: some, play: early(func(s *faultserver.Stream) { s.Reset(faultserver.InternalError) })},
+		{name: "trickle", takes: whole, status: 503, play: late(func(s *faultserver.Stream) {
+			s.Headers(503)
+			for range 10 {
+				s.Data("x", false) // a frame, and a Write, of its own
+			}
+			s.Data("x", true)
+		})},
+		{name: "a megabyte, and no end", takes: whole, status: 503, play: late(func(s *faultserver.Stream) {
+			s.Headers(503)
+			for range 64 {
+				s.Data(string(testkit.Small), false)
+			}
+		})},
+		{name: "stalled", takes: whole, slow: true, play: late(func(*faultserver.Stream) {})},
+	}
+	for i := range faults {
+		faults[i].rest = faultserver.HTTP2{Whole: others}.Play
+	}
+	return faults
+}
+
+// The table: fault by method by kind of body.
 func TestFaults(t *testing.T) {
+	playFaults(t, []faultGroup{
+		{"HTTP1", http1Faults(), "h1"},
+		{"h2c", http2Faults(), "h2c"},
+		{"HTTP2", http2Faults(), "h2"},
+	})
+}
+
+// What a server may do over HTTP/2 while the body is on its way, and answers
+// that take their time: as in TestFaults, whatever the method and the body.
+func TestFaultsInMidstreamOverHTTP2(t *testing.T) {
+	playFaults(t, []faultGroup{{"midstream", midstreamFaults(), "h2c"}})
+}
+
+// A faultGroup are faults over one protocol.
+type faultGroup struct {
+	name     string
+	faults   []fault
+	protocol string
+}
+
+// playFaults sends requests of every kind into each fault. The slow faults go on
+// beside the others.
+func playFaults(t *testing.T, groups []faultGroup) {
 	log.SetOutput(io.Discard) // net/http complains of what servers say unasked
 	t.Cleanup(func() { log.SetOutput(os.Stderr) })
-	noLeaks(t)
+	testkit.NoLeaks(t)
 	var wg sync.WaitGroup
 	defer wg.Wait()
-	for _, group := range []struct {
-		name      string
-		faults    []fault
-		protocols *http.Protocols
-		secure    bool
-	}{
-		{"HTTP1", http1Faults(), protocols("h1"), false},
-		{"h2c", http2Faults(), protocols("h2c"), false},
-		{"HTTP2", http2Faults(), protocols("h2"), true},
-	} {
+	for _, group := range groups {
+		secure := group.protocol == "h2"
 		for _, f := range group.faults {
-			if group.secure {
+			if secure {
 				f.play, f.rest = faultserver.Secure(f.play, "h2"), faultserver.Secure(f.rest, "h2")
 			}
 			for _, m := range methods {
-				if (f.slow || group.secure) && m.replayed || f.slow && group.secure {
+				if (f.slow || secure) && m.replayed || f.slow && secure {
 					continue // the others tell safe from unsafe as well
 				}
-				for _, b := range bodyKinds {
+				for _, b := range testkit.BodyKinds {
 					run := func() {
-						t.Run(strings.Join([]string{group.name, f.name, m.name + m.key, b.name}, "/"), func(t *testing.T) {
-							meet(t, f, m, b, group.protocols, group.secure)
+						t.Run(strings.Join([]string{group.name, f.name, m.name + m.key, b.Name}, "/"), func(t *testing.T) {
+							meet(t, f, m, b, group.protocol)
 						})
 					}
 					if f.slow {
@@ -252,41 +321,47 @@ func TestFaults(t *testing.T) {
 	}
 }
 
-// meet sends one request into the fault and checks everything about it.
-func meet(t *testing.T, f fault, m method, b bodyKind, p *http.Protocols, secure bool) {
-	server := faultserver.Start(f.play, f.rest)
-	defer server.Close()
-	base := &http.Transport{DialContext: server.Dial, Protocols: p}
-	defer base.CloseIdleConnections()
-	if secure {
+// connect returns a base that meets the fault, and the URL that does.
+func (f fault) connect(server *faultserver.Server, protocol string) (base *http.Transport, url string) {
+	base = &http.Transport{DialContext: server.Dial, Protocols: testkit.Protocols(protocol)}
+	if protocol == "h2" {
 		base.TLSClientConfig = &tls.Config{RootCAs: faultserver.RootCAs()}
 	}
 	if f.setup != nil {
 		f.setup(base)
 	}
-	url := server.URL
+	url = server.URL
 	if base.TLSClientConfig != nil {
 		url = strings.Replace(url, "http:", "https:", 1)
 	}
+	return base, url
+}
+
+// meet sends one request into the fault and checks everything about it.
+func meet(t *testing.T, f fault, m method, b testkit.BodyKind, protocol string) {
+	server := faultserver.Start(f.play, f.rest)
+	defer server.Close()
+	base, url := f.connect(server, protocol)
+	defer base.CloseIdleConnections()
 	for kept := !f.warm; !kept; {
-		_, kept = fetch(t, base, url)
+		_, kept = testkit.Fetch(t, base, url)
 	}
 	before := len(server.Requests())
 
 	s := Standard()
 	s.Backoff, s.ThrottleBackoff = Constant{}, nil
-	counting := &countingBase{RoundTripper: base}
-	transport := &Transport{Base: counting, Strategy: s, ReplayBuffer: tableBuffer}
+	counting := testkit.Count(base)
+	transport := &Transport{Base: counting, Strategy: s, ReplayBuffer: testkit.TableBuffer}
 	if f.slow && f.setup == nil {
 		transport.AttemptTimeout = slow
 	}
-	req := requestTo(t, m.name, url)
+	req := testkit.RequestTo(t, m.name, url, nil)
 	ctx, trace := WithTrace(req.Context())
 	req = req.WithContext(ctx)
 	if m.key != "" {
 		req.Header.Set(m.key, "one")
 	}
-	closed := b.open(t, req, b.content)
+	closed := b.Open(t, req, b.Content)
 	resp, err := transport.RoundTrip(req)
 
 	got := faultOutcome{Attempts: len(trace.Requests()[0]), Reason: lastOf(trace).Reason}
@@ -307,17 +382,12 @@ func meet(t *testing.T, f fault, m method, b bodyKind, p *http.Protocols, secure
 		allowed = append(allowed, faultOutcome{200, 3, 0}, faultOutcome{0, 3, AttemptsExhausted})
 	}
 	require.Contains(t, allowed, got, "error: %v", err)
-	require.EqualValues(t, got.Attempts, counting.calls.Load())
-	eventually(t, closed, "the close of each body that we were given or opened")
+	require.EqualValues(t, got.Attempts, counting.Calls())
+	testkit.Eventually(t, closed, "the close of each body that we were given or opened")
 	if got.Attempts <= 2 {
 		require.Equal(t, 500, s.tokens(), "nothing was spent in the end")
 	}
-	requireDelivered(t, server.Requests()[before:], b.content, got, m, f)
-}
-
-func lastOf(trace *Trace) Event {
-	trips := trace.Requests()
-	return trips[0][len(trips[0])-1]
+	requireDelivered(t, server.Requests()[before:], b.Content, got, m, f)
 }
 
 func readAnswer(t *testing.T, resp *http.Response, f fault, got faultOutcome) {
@@ -370,87 +440,10 @@ func requireDelivered(t *testing.T, requests []faultserver.Request, content []by
 	}
 }
 
-// What a server may do over HTTP/2 while the body is on its way, and answers
-// that take their time: as in TestFaults, whatever the method and the body.
-func TestFaultsInMidstreamOverHTTP2(t *testing.T) {
-	log.SetOutput(io.Discard)
-	t.Cleanup(func() { log.SetOutput(os.Stderr) })
-	noLeaks(t)
-	first := func(strike func(*faultserver.Stream)) func(*faultserver.Stream) {
-		return func(s *faultserver.Stream) {
-			if s.Nth == 1 {
-				strike(s)
-			}
-		}
-	}
-	others := func(s *faultserver.Stream) {
-		if s.Nth > 1 {
-			s.Answer(200)
-		}
-	}
-	early := func(strike func(*faultserver.Stream)) faultserver.Play {
-		return faultserver.HTTP2{Head: first(strike), Whole: others}.Play
-	}
-	late := func(strike func(*faultserver.Stream)) faultserver.Play {
-		return faultserver.HTTP2{Whole: func(s *faultserver.Stream) { first(strike)(s); others(s) }}.Play
-	}
-	faults := []fault{
-		{name: "early, then NO_ERROR", takes: some, status: 503,
-			play: early(func(s *faultserver.Stream) { s.Answer(503); s.Reset(faultserver.NoError) })},
-		{name: "early, then read", takes: some, status: 503, play: early(func(s *faultserver.Stream) { s.Answer(503) })},
-		{name: "early, too many", takes: some, status: 429, proof: true,
-			play: early(func(s *faultserver.Stream) { s.Answer(429); s.Reset(faultserver.NoError) })},
-		{name: "early, not found", takes: some, status: 404, hopeless: true,
-			play: early(func(s *faultserver.Stream) { s.Answer(404); s.Reset(faultserver.NoError) })},
-		{name: "early, then GOAWAY", takes: some, status: 503, leaving: true,
-			play: early(func(s *faultserver.Stream) { s.Answer(503); s.GoAway(s.ID, faultserver.NoError) })},
-		{name: "early REFUSED_STREAM", takes: some, below: always,
-			play: early(func(s *faultserver.Stream) { s.Reset(faultserver.RefusedStream) })},
-		{name: "early CANCEL", takes: some, play: early(func(s *faultserver.Stream) { s.Reset(faultserver.Cancel) })},
-		{name: "early INTERNAL_ERROR", takes: some, play: early(func(s *faultserver.Stream) { s.Reset(faultserver.InternalError) })},
-		{name: "trickle", takes: whole, status: 503, play: late(func(s *faultserver.Stream) {
-			s.Headers(503)
-			for range 10 {
-				s.Data("x", false) // a frame, and a Write, of its own
-			}
-			s.Data("x", true)
-		})},
-		{name: "a megabyte, and no end", takes: whole, status: 503, play: late(func(s *faultserver.Stream) {
-			s.Headers(503)
-			for range 64 {
-				s.Data(string(small), false)
-			}
-		})},
-		{name: "stalled", takes: whole, slow: true, play: late(func(*faultserver.Stream) {})},
-	}
-	var wg sync.WaitGroup
-	defer wg.Wait()
-	for _, f := range faults {
-		f.rest = faultserver.HTTP2{Whole: others}.Play
-		for _, m := range methods {
-			if f.slow && m.replayed {
-				continue
-			}
-			for _, b := range bodyKinds {
-				run := func() {
-					t.Run(strings.Join([]string{f.name, m.name + m.key, b.name}, "/"), func(t *testing.T) {
-						meet(t, f, m, b, protocols("h2c"), false)
-					})
-				}
-				if f.slow {
-					wg.Go(run)
-				} else {
-					run()
-				}
-			}
-		}
-	}
-}
-
 // A fault that hits only a stream costs no connection: the retry goes out over
 // the same one. (Now and then net/http dials another while it ends the stream.)
 func TestStreamFaultsKeepTheConnection(t *testing.T) {
-	noLeaks(t)
+	testkit.NoLeaks(t)
 	retried, conns := 0, 0
 	for _, f := range http2Faults() {
 		switch f.name {
@@ -458,16 +451,16 @@ func TestStreamFaultsKeepTheConnection(t *testing.T) {
 		default:
 			continue
 		}
-		for _, b := range bodyKinds {
-			if b.over {
+		for _, b := range testkit.BodyKinds {
+			if b.Over {
 				continue
 			}
 			server := faultserver.Start(f.play, f.rest)
-			base := &http.Transport{DialContext: server.Dial, Protocols: protocols("h2c")}
+			base := &http.Transport{DialContext: server.Dial, Protocols: testkit.Protocols("h2c")}
 			s := noWait()
 			s.ThrottleBackoff = nil
-			req := requestTo(t, "PUT", server.URL)
-			b.open(t, req, b.content)
+			req := testkit.RequestTo(t, "PUT", server.URL, nil)
+			b.Open(t, req, b.Content)
 			resp, err := (&Transport{Base: base, Strategy: s}).RoundTrip(req)
 			if err == nil && resp.StatusCode == 200 { // or the retry was not to be: a Read of the body may be under way
 				retried++

@@ -39,7 +39,7 @@ func keep(req *http.Request, resp *http.Response) kept {
 	}
 	if k.arrived = !hasBody(req) && arrivedWhole(k.resp); !k.arrived {
 		k.reading = peek(k.resp) // what was peeked before comes first and counts
-		k.resp = &k.reading.own
+		k.resp = k.reading.own
 	}
 	return k
 }
@@ -51,7 +51,7 @@ func (k *kept) letGo(req *http.Request) {
 	resp, arrived, ended := k.resp, k.arrived, k.reading == nil || k.reading.ended()
 	*k = kept{}
 	switch {
-	case resp == nil || resp.Body == nil:
+	case resp == nil || resp.Body == nil || resp.Body == http.NoBody:
 	case arrived:
 		drain(resp.Body)
 	case ended && !hasBody(req):
@@ -203,12 +203,15 @@ func (r *route) cleanUp(p *permit, o *outcome, returned *http.Response) {
 	if p.answer.resp != nil && p.answer.resp != returned {
 		abandon(p.answer.resp)
 	}
-	r.giveBack(p)
+	if r.pinned {
+		r.entry.pins.Add(-1)
+	}
+	r.giveBack(p) // last, since a quota of the user's may panic
 }
 
 // abandon closes a response on the side: closing may wait for the network.
 func abandon(resp *http.Response) {
-	if resp != nil && resp.Body != nil {
+	if resp != nil && resp.Body != nil && resp.Body != http.NoBody {
 		go replay.Close(resp.Body)
 	}
 }

@@ -11,8 +11,10 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/retrip-go/retrip/internal/faultserver"
 	"github.com/stretchr/testify/require"
+
+	"github.com/retrip-go/retrip/internal/faultserver"
+	"github.com/retrip-go/retrip/internal/testkit"
 )
 
 // framings are ways to say what a request carries.
@@ -23,9 +25,12 @@ var framings = map[string]func(*http.Request){
 	"empty, length -1":       func(r *http.Request) { r.Body, r.ContentLength = opaque(""), -1 },
 	"opaque, unknown length": func(r *http.Request) { r.Body = opaque("hello") },
 	"opaque, known length":   func(r *http.Request) { r.Body, r.ContentLength = opaque("hello"), 5 },
-	"GetBody":                func(r *http.Request) { inMemoryBody(nil, r, []byte("hello")) },
-	"chunked":                func(r *http.Request) { inMemoryBody(nil, r, []byte("hello")); r.TransferEncoding = []string{"chunked"} },
-	"close":                  func(r *http.Request) { r.Close = true },
+	"GetBody":                func(r *http.Request) { testkit.MemoryBody(nil, r, []byte("hello")) },
+	"chunked": func(r *http.Request) {
+		testkit.MemoryBody(nil, r, []byte("hello"))
+		r.TransferEncoding = []string{"chunked"}
+	},
+	"close": func(r *http.Request) { r.Close = true },
 	"trailer": func(r *http.Request) {
 		r.Body, r.ContentLength, r.Trailer = opaque("hello"), -1, http.Header{"Sum": {"42"}}
 	},
@@ -34,12 +39,12 @@ var framings = map[string]func(*http.Request){
 // On the wire a request looks as it does without us, byte by byte, the first
 // time and the second.
 func TestFramingIsTheSame(t *testing.T) {
-	noLeaks(t)
+	testkit.NoLeaks(t)
 	for name, set := range framings {
 
 		for _, method := range []string{"GET", "PUT", "POST", "DELETE"} {
 			t.Run(name+"/"+method, func(t *testing.T) {
-				wire := func(attempts int) []string {
+				wire := func(most int) []string {
 					var mu sync.Mutex
 					var lines []string
 					server := faultserver.Start(faultserver.Serve(func(c *faultserver.Conn, in *faultserver.Incoming) bool {
@@ -53,15 +58,13 @@ func TestFramingIsTheSame(t *testing.T) {
 					defer server.Close()
 					base := &http.Transport{DialContext: server.Dial}
 					defer base.CloseIdleConnections()
-					req := requestTo(t, method, server.URL)
+					req := testkit.RequestTo(t, method, server.URL, nil)
 					req.Host = "example.com"
 					req.Header.Set("Idempotency-Key", "one")
 					set(req)
-					s := noWait()
-					s.MaxAttempts = attempts
 					var rt http.RoundTripper = base
-					if attempts > 0 {
-						rt = &Transport{Base: base, Strategy: s}
+					if most > 0 {
+						rt = &Transport{Base: base, Strategy: noWait(attempts(most))}
 					}
 					resp, err := rt.RoundTrip(req)
 					require.NoError(t, err)
@@ -88,14 +91,14 @@ func TestFramingIsTheSame(t *testing.T) {
 // Over HTTP/2, too, a request is framed as it is without us, the first time and
 // the second: the same frames, with the same flags and as many bytes of the body.
 func TestFramingIsTheSameOverHTTP2(t *testing.T) {
-	noLeaks(t)
+	testkit.NoLeaks(t)
 	for name, set := range framings {
 
 		for _, method := range []string{"GET", "PUT", "POST"} {
 			t.Run(name+"/"+method, func(t *testing.T) {
-				wire := func(times, attempts int) []string {
+				wire := func(times, most int) []string {
 					var seen []string
-					url, base := serve(t, "h2c", func(w http.ResponseWriter, r *http.Request) {
+					url, base := testkit.Serve(t, "h2c", func(w http.ResponseWriter, r *http.Request) {
 						body, _ := io.ReadAll(r.Body)
 						seen = append(seen, fmt.Sprint(r.Method, r.Header, r.ContentLength, r.TransferEncoding, string(body), r.Trailer))
 						w.WriteHeader(503)
@@ -104,13 +107,11 @@ func TestFramingIsTheSameOverHTTP2(t *testing.T) {
 					record := new(frameRecord)
 					base.DialContext = record.dial
 					var rt http.RoundTripper = base
-					if attempts > 0 {
-						s := noWait()
-						s.MaxAttempts = attempts
-						rt = &Transport{Base: base, Strategy: s}
+					if most > 0 {
+						rt = &Transport{Base: base, Strategy: noWait(attempts(most))}
 					}
 					for range times {
-						req := requestTo(t, method, url)
+						req := testkit.RequestTo(t, method, url, nil)
 						req.Header.Set("Idempotency-Key", "one")
 						req.Host = "example.com"
 						set(req)

@@ -9,7 +9,6 @@ import (
 	"runtime"
 	"sync"
 	"sync/atomic"
-	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -17,6 +16,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/retrip-go/retrip"
+	"github.com/retrip-go/retrip/internal/socketerr"
+	"github.com/retrip-go/retrip/internal/testkit"
 )
 
 // failure is a transient one of a request that may take so many attempts.
@@ -51,7 +52,7 @@ func fail(g *retrip.Gate, f retrip.Failure) bool {
 	return g.Take(context.Background(), f) && f.Attempt < f.MaxAttempts
 }
 
-func answer(g *retrip.Gate) { g.Answered(retrip.Success, 0) }
+func succeed(g *retrip.Gate) { g.Answered(retrip.Success, 0) }
 
 // A lateGate is one in full doubt, with its first second long over.
 func lateGate() *retrip.Gate {
@@ -102,7 +103,7 @@ func TestGateTimeline(t *testing.T) {
 	var g retrip.Gate
 	for i, row := range rows {
 		if row.at == answers {
-			answer(&g)
+			succeed(&g)
 		} else {
 			f := failure(row.at, row.attempt, row.maxAttempts)
 			if row.change != nil {
@@ -130,8 +131,8 @@ func TestGateFirstSecond(t *testing.T) {
 	answers := 0
 	for ; !fail(&g, failure(time.Minute, 1, 3)); answers++ {
 		require.True(t, g.Shut(3))
-		answer(&g)
-		answer(&g)
+		succeed(&g)
+		succeed(&g)
 	}
 	require.InDelta(t, 1000/3, answers, 2, "two answers take away 4, and the failure adds 1")
 }
@@ -179,7 +180,7 @@ func TestGateSavedRequestLeavesNoDoubt(t *testing.T) {
 			for n := 1; n <= failures; n++ {
 				fail(&g, failure(time.Minute, n, 10))
 			}
-			answer(&g)
+			succeed(&g)
 			require.LessOrEqual(t, g.Doubt(), before, "%d failures, %d found", failures, found)
 		}
 	}
@@ -195,13 +196,13 @@ func TestGateInFullDoubt(t *testing.T) {
 			require.False(t, fail(g, hinted(failure(day, n, maxAttempts))), "attempt %d of %d", n, maxAttempts)
 		}
 		require.Equal(t, 8.0, g.Doubt())
-		answer(g)
+		succeed(g)
 		require.True(t, g.Shut(maxAttempts))
-		answer(g)
+		succeed(g)
 		require.Equal(t, maxAttempts < 4, g.Shut(maxAttempts), "%d attempts", maxAttempts)
-		answer(g)
+		succeed(g)
 		require.False(t, g.Shut(maxAttempts))
-		answer(g)
+		succeed(g)
 		require.True(t, g.Full())
 	}
 }
@@ -281,7 +282,7 @@ func TestGateCountsExactly(t *testing.T) {
 	for range 30 { // so that two meet also where one core is free
 		atOnce(20_000, func() { g.Failed(f) })
 		require.Equal(t, 160_001.0, g.Doubt())
-		atOnce(10_000, func() { answer(&g) })
+		atOnce(10_000, func() { succeed(&g) })
 		require.Equal(t, 1.0, g.Doubt())
 	}
 }
@@ -344,27 +345,6 @@ func TestGatePrintsItsDoubt(t *testing.T) {
 
 // ---- As requests meet it
 
-// A gatedServer answers as play says, and counts.
-type gatedServer struct {
-	play     func(*http.Request) (*http.Response, error)
-	attempts int
-}
-
-func (s *gatedServer) RoundTrip(req *http.Request) (*http.Response, error) {
-	s.attempts++
-	return s.play(req)
-}
-
-func answering(status int, header ...string) func(*http.Request) (*http.Response, error) {
-	return func(req *http.Request) (*http.Response, error) {
-		resp := answerWith(req, status, "")
-		for i := 0; i < len(header); i += 2 {
-			resp.Header.Set(header[i], header[i+1])
-		}
-		return resp, nil
-	}
-}
-
 // newGated returns a transport over the server, with a gate and so many attempts.
 func newGated(server http.RoundTripper, maxAttempts int) (*retrip.Transport, *retrip.Gate) {
 	s, g := retrip.Gated(), new(retrip.Gate)
@@ -373,15 +353,11 @@ func newGated(server http.RoundTripper, maxAttempts int) (*retrip.Transport, *re
 }
 
 // statusOf makes a request and returns its status, or 0 without a response.
-func statusOf(t *testing.T, ctx context.Context, transport *retrip.Transport) int {
-	t.Helper()
-	req, err := http.NewRequestWithContext(ctx, "GET", "http://example.com/", nil)
-	require.NoError(t, err)
-	resp, err := transport.RoundTrip(req)
+func statusOf(ctx context.Context, transport *retrip.Transport) int {
+	resp, err := testkit.Get(ctx, transport)
 	if err != nil {
 		return 0
 	}
-	require.NoError(t, resp.Body.Close())
 	return resp.StatusCode
 }
 
@@ -389,16 +365,16 @@ func statusOf(t *testing.T, ctx context.Context, transport *retrip.Transport) in
 func TestGatedRequestWaitsForItsServer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		start := time.Now()
-		server := &gatedServer{play: func(req *http.Request) (*http.Response, error) {
+		server := script(func(req *http.Request) (*http.Response, error) {
 			if time.Since(start) < 5*time.Second {
-				return nil, syscall.ECONNREFUSED
+				return nil, socketerr.ConnRefused
 			}
-			return answerWith(req, 200, ""), nil
-		}}
+			return status(200)(req)
+		})
 		transport, gate := newGated(server, 10)
 		transport.Strategy.Backoff = retrip.Constant{Wait: 700 * time.Millisecond}
-		require.Equal(t, 200, statusOf(t, t.Context(), transport))
-		require.Equal(t, 9, server.attempts)
+		require.Equal(t, 200, statusOf(t.Context(), transport))
+		require.Equal(t, 9, len(server.Sent()))
 		require.True(t, gate.Full())
 	})
 }
@@ -407,21 +383,21 @@ func TestGatedRequestWaitsForItsServer(t *testing.T) {
 // first attempts of requests.
 func TestGatedOutage(t *testing.T) {
 	for maxAttempts, retries := range map[int]int{2: 2, 3: 4, 5: 12, 8: 21} {
-		for name, play := range map[string]func(*http.Request) (*http.Response, error){
-			"503":     answering(503),
-			"429":     answering(429),
-			"refused": func(*http.Request) (*http.Response, error) { return nil, syscall.ECONNREFUSED },
+		for name, play := range map[string]step{
+			"503":     status(503),
+			"429":     status(429),
+			"refused": fails(socketerr.ConnRefused),
 		} {
 			t.Run(fmt.Sprint(name, " ", maxAttempts), func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
-					server := &gatedServer{play: play}
+					server := script(play)
 					transport, gate := newGated(server, maxAttempts)
 					transport.Strategy.Backoff, transport.Strategy.ThrottleBackoff = retrip.Constant{Wait: 2 * time.Second}, nil
 					for range 100 {
-						statusOf(t, t.Context(), transport)
+						statusOf(t.Context(), transport)
 						time.Sleep(time.Second)
 					}
-					require.Equal(t, 100+retries, server.attempts)
+					require.Equal(t, 100+retries, len(server.Sent()))
 					require.True(t, gate.Shut(maxAttempts))
 				})
 			})
@@ -435,17 +411,17 @@ func TestGatedCrash(t *testing.T) {
 	for _, timed := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
 			start, attempts := time.Now(), atomic.Int64{}
-			transport, _ := newGated(roundTrip(func(*http.Request) (*http.Response, error) {
+			transport, _ := newGated(step(func(*http.Request) (*http.Response, error) {
 				attempts.Add(1)
 				time.Sleep(max(0, 10*time.Second-time.Since(start)))
-				return nil, syscall.ECONNRESET
+				return nil, socketerr.ConnReset
 			}), 3)
 			if timed {
 				transport.AttemptTimeout = time.Hour
 			}
 			var wg sync.WaitGroup
 			for range 100 {
-				wg.Go(func() { statusOf(t, t.Context(), transport) })
+				wg.Go(func() { statusOf(t.Context(), transport) })
 			}
 			wg.Wait()
 			if timed {
@@ -461,11 +437,11 @@ func TestGatedCrash(t *testing.T) {
 func TestGatedRidesOutAnInterruption(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		start := time.Now()
-		transport, gate := newGated(roundTrip(func(req *http.Request) (*http.Response, error) {
+		transport, gate := newGated(step(func(req *http.Request) (*http.Response, error) {
 			if since := time.Since(start); since >= time.Second && since < 1500*time.Millisecond {
-				return nil, syscall.ECONNREFUSED
+				return nil, socketerr.ConnRefused
 			}
-			return answerWith(req, 200, ""), nil
+			return status(200)(req)
 		}), 3)
 		transport.Strategy.Backoff = retrip.Constant{Wait: 300 * time.Millisecond}
 		var wg sync.WaitGroup
@@ -473,7 +449,7 @@ func TestGatedRidesOutAnInterruption(t *testing.T) {
 		for range 3000 {
 			time.Sleep(time.Millisecond)
 			wg.Go(func() {
-				if statusOf(t, t.Context(), transport) != 200 {
+				if statusOf(t.Context(), transport) != 200 {
 					lost.Add(1)
 				}
 			})
@@ -486,13 +462,13 @@ func TestGatedRidesOutAnInterruption(t *testing.T) {
 
 // Any answer shows that the server works, be it a 404.
 func TestGateTrustsAnyAnswer(t *testing.T) {
-	for _, status := range []int{200, 404, 501} {
+	for _, code := range []int{200, 404, 501} {
 		gate := lateGate()
 		s := retrip.Gated()
 		s.Quota = gate
-		transport := &retrip.Transport{Base: roundTrip(answering(status)), Strategy: s}
+		transport := &retrip.Transport{Base: status(code), Strategy: s}
 		for _, doubt := range []float64{6, 4, 2, 0, 0} {
-			require.Equal(t, status, statusOf(t, t.Context(), transport))
+			require.Equal(t, code, statusOf(t.Context(), transport))
 			require.Equal(t, doubt, gate.Doubt())
 		}
 	}
@@ -504,12 +480,12 @@ func TestGateAndCancelledRequests(t *testing.T) {
 		gate := new(retrip.Gate)
 		s := retrip.Gated()
 		s.Quota, s.Backoff = gate, retrip.Constant{Wait: time.Minute}
-		play := answering(503)
-		transport := &retrip.Transport{Strategy: s, Base: roundTrip(func(req *http.Request) (*http.Response, error) { return play(req) })}
+		play := status(503)
+		transport := &retrip.Transport{Strategy: s, Base: step(func(req *http.Request) (*http.Response, error) { return play(req) })}
 		cancelled := func() {
 			ctx, cancel := context.WithTimeout(t.Context(), 100*time.Second)
 			time.AfterFunc(time.Second, cancel)
-			require.Zero(t, statusOf(t, ctx, transport))
+			require.Zero(t, statusOf(ctx, transport))
 		}
 		cancelled()
 		require.Equal(t, 1.0, gate.Doubt(), "the attempt before the wait did fail")
@@ -529,8 +505,8 @@ func TestGateAndCancelledRequests(t *testing.T) {
 func TestGateAndHints(t *testing.T) {
 	for header, doubt := range map[string]float64{"1": 0.5, "3600": 1} {
 		synctest.Test(t, func(t *testing.T) {
-			transport, gate := newGated(&gatedServer{play: answering(429, "Retry-After", header)}, 2)
-			require.Equal(t, 429, statusOf(t, t.Context(), transport))
+			transport, gate := newGated(status(429, "Retry-After: "+header), 2)
+			require.Equal(t, 429, statusOf(t.Context(), transport))
 			require.Equal(t, doubt, gate.Doubt())
 		})
 	}
@@ -546,16 +522,14 @@ func TestHostInDoubtIsKept(t *testing.T) {
 			gates[key] = append(gates[key], s.Quota.(*retrip.Gate))
 			return s
 		}}
-		transport.Base = roundTrip(func(req *http.Request) (*http.Response, error) {
+		transport.Base = step(func(req *http.Request) (*http.Response, error) {
 			if req.URL.Host == "sick" {
-				return answerWith(req, 503, ""), nil
+				return status(503)(req)
 			}
-			return answerWith(req, 200, ""), nil
+			return status(200)(req)
 		})
 		ask := func(host string) {
-			req, err := http.NewRequestWithContext(t.Context(), "GET", "http://"+host+"/", nil)
-			require.NoError(t, err)
-			resp, err := transport.RoundTrip(req)
+			resp, err := transport.RoundTrip(testkit.RequestTo(t, "GET", "http://"+host+"/", nil))
 			require.NoError(t, err)
 			require.NoError(t, resp.Body.Close())
 		}
@@ -566,8 +540,9 @@ func TestHostInDoubtIsKept(t *testing.T) {
 		ask("sick")
 		require.Len(t, gates["sick"], 1)
 		require.Len(t, gates["well9"], 1, "those without doubt make room")
-		answer(gates["sick"][0])
-		answer(gates["sick"][0])
+		succeed(gates["sick"][0])
+		succeed(gates["sick"][0])
+		time.Sleep(2 * time.Hour) // it was asked for twice
 		for i := range 10 {
 			ask(fmt.Sprint("well", i))
 		}
@@ -593,7 +568,7 @@ func TestGateIsDeterministic(t *testing.T) {
 		var g retrip.Gate
 		for i := range 5000 {
 			if rng.IntN(3) == 0 {
-				answer(&g)
+				succeed(&g)
 			} else {
 				answers = append(answers, fail(&g, failure(time.Duration(i)*100*time.Millisecond, 1+rng.IntN(3), 3)))
 			}

@@ -3,6 +3,8 @@ package retrip
 import (
 	"cmp"
 	"hash/maphash"
+	"math"
+	"math/rand/v2"
 	"net/http"
 	"net/netip"
 	"strings"
@@ -11,10 +13,12 @@ import (
 	"time"
 )
 
-// See Transport.MaxKeys.
 const (
-	defaultMaxKeys = 1024
-	longestKey     = 1 << 10 // our choice: names of hosts end at 253 bytes
+	defaultMaxKeys = 1 << 15   // see Transport.MaxKeys
+	longestKey     = 1 << 10   // our choice: names of hosts end at 253 bytes
+	keyMemory      = time.Hour // our choice: see Transport.MaxKeys
+	candidates     = 16        // our choice: in how many buckets drop looks
+	sampled        = 64        // our choice: see keyTable.find
 )
 
 // An entry is what a Transport keeps for one key. What a success looks at comes
@@ -23,18 +27,29 @@ type entry struct {
 	hash   uint64 // of the key
 	key    string
 	next   atomic.Pointer[entry] // with the same bucket
-	used   atomic.Bool           // since the hand last passed; written only when clear
-	shared bool                  // the policy is not this key's alone
+	inUse  atomic.Uint32         // until which minute; 0 before the second request
+	pins   atomic.Int32          // requests under way that have failed; negative once it is dropped
+	bucket Bucket                // the policy's quota, without Transport.Strategy and PerKey
 	policy policy
+	shared bool         // the policy is not this key's alone
+	failed atomic.Int64 // when it last failed or, before that, was made
 	skew   skew
 	counts atomic.Pointer[counters] // nil without Transport.KeepStats (stats.go)
 }
 
-// forgettable reports whether a new entry would be as good as this one, so that
-// nobody gains by having it dropped. (Date has whole seconds, so that a measured
-// skew is never quite 0.)
-func (e *entry) forgettable() bool {
-	return e.policy.err != nil || e.skew.offset().Abs() <= skewThreshold && (e.shared || e.policy.asNew())
+// forgettable reports whether an entry may be dropped: a new one would be as good,
+// or its last failure is long ago. A key that was asked for more than once keeps
+// its place for as long, so that its first failure finds a quota of its own. (Date
+// has whole seconds, so that a measured skew is never quite 0.)
+func (e *entry) forgettable(now time.Duration) bool {
+	switch {
+	case e.policy.err != nil:
+		return true
+	case e.inUse.Load() > uint32(now/time.Minute):
+		return false
+	}
+	rested := now-time.Duration(e.failed.Load()) >= keyMemory
+	return (rested || e.skew.offset().Abs() <= skewThreshold) && (e.shared || e.policy.asNew(rested))
 }
 
 // setSkew keeps a measured skew, but not for keys that share the empty one:
@@ -46,45 +61,46 @@ func (e *entry) setSkew(offset time.Duration) {
 }
 
 // keyTable maps keys to entries, at most max of them. Hosts can be made up by
-// whoever controls a redirect or a URL in a document, so an entry that is not
-// as new is never dropped for another: when there is no other, further keys
-// share the overflow entry.
+// whoever controls a redirect or a URL in a document, so an entry is dropped for
+// another only if nothing is lost with it, or if its key has not failed for
+// keyMemory. While there is none, further keys share the overflow entry.
 //
-// It is a hash table with chains that are read without a lock. (A sync.Map
-// takes twice as long over a thousand hosts: it finds the entry in three more
-// places of memory.) Who reads while the table grows may miss an entry, and
-// finds it under the lock.
+// It is a hash table with chains that are read without a lock. (A map behind a
+// sync.RWMutex takes twice as long for one host, a sync.Map for 100,000.) Who reads
+// while the table grows may miss an entry, and finds it under the lock.
 type keyTable struct {
 	max      int
+	choosy   bool // a new key needs nothing of its own before it fails
 	seed     maphash.Seed
+	start    time.Time                               // from which entries count time
 	buckets  atomic.Pointer[[]atomic.Pointer[entry]] // a power of two of them, or nil
+	size     atomic.Int64                            // how many entries
+	inUse    atomic.Uint32                           // what keys get that are asked for: as of when one was last new
 	overflow atomic.Pointer[entry]
-
-	mu   sync.Mutex
-	ring []*entry // all entries, for the clock hand
-	hand int
+	mu       sync.Mutex
+	hand     int // the bucket where room was last looked for
 }
 
 // find returns the entry of a key, made by create if there is none. Create is
 // called outside the lock; if two make the same entry, the second is dropped.
-func (t *keyTable) find(key string, create func(key string) *entry) *entry {
-	if e := t.get(key); e != nil {
-		return e
-	}
-	found, room := t.makeRoom(key)
-	if found != nil {
-		return found
-	}
-	if room {
-		key = strings.Clone(key) // not a piece of a URL that may be long
-		if e := t.insert(create(key)); e != nil {
-			return e
+//
+// If the table is full and choosy, a request that has not failed seldom looks for
+// room: so a crawl allocates nothing, and a host that is asked often gets an entry.
+func (t *keyTable) find(key string, failed bool, create func(key string) *entry) *entry {
+	full := t.size.Load() >= int64(t.max) // before get: a full table does not grow
+	e := t.get(key)
+	if e == nil && key != "" && len(key) <= longestKey &&
+		(failed || !t.choosy || !full || rand.Uint32N(sampled) == 0) {
+		var room bool
+		if e, room = t.place(key, nil); room {
+			key = strings.Clone(key) // not a piece of a URL that may be long
+			e, _ = t.place(key, create(key))
 		}
 	}
-	if t.overflow.Load() == nil {
+	if e == nil && t.overflow.Load() == nil {
 		t.overflow.CompareAndSwap(nil, create(""))
 	}
-	return t.overflow.Load()
+	return cmp.Or(e, t.overflow.Load())
 }
 
 // get returns the entry of a key, or nil if there is none.
@@ -98,8 +114,10 @@ func (t *keyTable) get(key string) *entry {
 	for e != nil && (e.hash != hash || e.key != key) {
 		e = e.next.Load()
 	}
-	if e != nil && !e.used.Load() {
-		e.used.Store(true)
+	if e != nil {
+		if inUse := t.inUse.Load(); e.inUse.Load() != inUse {
+			e.inUse.Store(inUse)
+		}
 	}
 	return e
 }
@@ -108,13 +126,53 @@ func bucket(buckets []atomic.Pointer[entry], hash uint64) *atomic.Pointer[entry]
 	return &buckets[hash&uint64(len(buckets)-1)]
 }
 
-// grow makes room for another entry in the hash table, under the lock.
+// place returns the entry of a key, which is made if there was none and there is
+// room. Without made it only reports whether there is.
+func (t *keyTable) place(key string, made *entry) (e *entry, room bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	now := time.Since(t.start)
+	t.inUse.Store(uint32((now + keyMemory) / time.Minute))
+	if e := t.get(key); e != nil {
+		return e, false // made in the meantime, or missed while the table grew
+	}
+	if t.size.Load() >= int64(t.max) && !t.drop(now) || made == nil {
+		return nil, t.size.Load() < int64(t.max)
+	}
+	made.hash = maphash.String(t.seed, key)
+	made.failed.Store(int64(now))
+	t.grow()
+	link(*t.buckets.Load(), made)
+	t.size.Add(1)
+	return made, true
+}
+
+// drop drops an entry if it soon finds one that may be.
+func (t *keyTable) drop(now time.Duration) bool {
+	buckets := *t.buckets.Load()
+	for range min(len(buckets), candidates) {
+		t.hand = (t.hand + 1) % len(buckets)
+		at := &buckets[t.hand]
+		for e := at.Load(); e != nil; e = at.Load() {
+			if e.forgettable(now) && e.pins.CompareAndSwap(0, math.MinInt32) {
+				at.Store(e.next.Load())
+				t.size.Add(-1)
+				return true
+			}
+			at = &e.next
+		}
+	}
+	return false
+}
+
+// grow makes buckets for another entry.
 func (t *keyTable) grow() {
-	if old := t.buckets.Load(); old != nil && len(t.ring) < len(*old) {
+	old, size := t.buckets.Load(), int(t.size.Load())
+	if old != nil && size < len(*old)/2 {
 		return
 	}
-	buckets := make([]atomic.Pointer[entry], max(8, 2*len(t.ring)))
-	for _, e := range t.ring {
+	buckets := make([]atomic.Pointer[entry], max(16, 4*size))
+	for _, e := range t.all() {
 		link(buckets, e)
 	}
 	t.buckets.Store(&buckets)
@@ -126,72 +184,41 @@ func link(buckets []atomic.Pointer[entry], e *entry) {
 	first.Store(e)
 }
 
-func unlink(buckets []atomic.Pointer[entry], e *entry) {
-	at := bucket(buckets, e.hash)
-	for at.Load() != e {
-		at = &at.Load().next
-	}
-	at.Store(e.next.Load())
-}
-
-// makeRoom reports whether there is room for another entry, dropping one if
-// need be and possible.
-func (t *keyTable) makeRoom(key string) (found *entry, room bool) {
-	if key == "" || len(key) > longestKey {
-		return nil, false
-	}
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if e := t.get(key); e != nil {
-		return e, false // made in the meantime, or missed while the table grew
-	}
-	if len(t.ring) < t.max {
-		return nil, true
-	}
-	victim := t.victim()
-	if victim < 0 {
-		return nil, false
-	}
-	unlink(*t.buckets.Load(), t.ring[victim])
-	last := len(t.ring) - 1
-	t.ring[victim] = t.ring[last]
-	t.ring = t.ring[:last]
-	return nil, true
-}
-
-// insert returns the entry of e's key, or nil if the room for it was taken in
-// the meantime.
-func (t *keyTable) insert(e *entry) *entry {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if found := t.get(e.key); found != nil {
-		return found
-	}
-	if len(t.ring) == t.max {
-		return nil
-	}
-	t.grow()
-	e.hash = maphash.String(t.seed, e.key)
-	e.used.Store(true)
-	link(*t.buckets.Load(), e)
-	t.ring = append(t.ring, e)
-	return e
-}
-
-// victim moves the hand to an entry that can be dropped, giving those in use a
-// second chance. It looks at no more than the default size twice over, so that
-// a flood of keys can't make each request walk through a huge table.
-func (t *keyTable) victim() int {
-	for range 2 * min(len(t.ring), defaultMaxKeys) {
-		t.hand = (t.hand + 1) % len(t.ring)
-		e := t.ring[t.hand]
-		if e.used.Load() {
-			e.used.Store(false)
-		} else if e.forgettable() {
-			return t.hand
+// all lists the entries, under the lock.
+func (t *keyTable) all() (all []*entry) {
+	if buckets := t.buckets.Load(); buckets != nil {
+		for i := range *buckets {
+			for e := (*buckets)[i].Load(); e != nil; e = e.next.Load() {
+				all = append(all, e)
+			}
 		}
 	}
-	return -1
+	return all
+}
+
+// pin notes a failure that may be retried, and keeps the entry from being
+// dropped until the request has ended. If it was dropped before, or the key had
+// none of its own, the request goes on with the one that its key has now: so all
+// failures of a key count against one quota.
+func (r *route) pin(o *outcome) {
+	t, e := r.t, r.entry
+	for !r.pinned && e != &t.single {
+		if e.key != "" && e.pins.Add(1) > 0 {
+			r.pinned = true
+		} else if e = t.keys.find(r.key, true, t.newEntry); e.key == "" {
+			break
+		}
+	}
+	e.failed.Store(int64(o.Done.Sub(t.keys.start)))
+	if e == r.entry {
+		return
+	}
+	if r.policy == &r.entry.policy && e.policy.err == nil {
+		r.policy, r.limiter = &e.policy, e.policy.sharedLimiter
+	}
+	if r.entry = e; t.Prepare != nil {
+		r.noteSkew(o) // in the entry that is kept
+	}
 }
 
 // HostKey returns the key of a request unless Transport.Key says otherwise: the
@@ -268,18 +295,20 @@ func lowerASCII(host string) string {
 }
 
 // entryOf finds what is kept for the request's key.
-func (t *Transport) entryOf(req *http.Request) *entry {
+func (t *Transport) entryOf(req *http.Request) (e *entry, key string) {
 	if t.Key != nil {
-		return t.keys.find(t.Key(req), t.newEntry)
+		key = t.Key(req)
+		return t.keys.find(key, false, t.newEntry), key
 	}
 	// A host that is a key as it stands is its own, which most are: this saves
 	// looking at each of its letters.
 	if host := req.URL.Host; !strings.HasSuffix(host, ":80") && !strings.HasSuffix(host, ":443") {
 		if e := t.keys.get(host); e != nil {
-			return e
+			return e, host
 		}
 	}
-	return t.keys.find(HostKey(req), t.newEntry)
+	key = HostKey(req)
+	return t.keys.find(key, false, t.newEntry), key
 }
 
 const (

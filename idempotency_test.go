@@ -20,14 +20,14 @@ func TestIdempotencyKeyIsTheSameForAllAttempts(t *testing.T) {
 		base := script(status(503), fails(errReset), status(200))
 		rt := &IdempotencyKeyTransport{Base: &Transport{Base: base}, Hosts: []string{"example.com"}}
 		for _, method := range []string{"POST", "PATCH"} {
-			base.got = nil
+			base.Begin()
 			req := newRequest(t, method, strings.NewReader("pay"))
 			resp, err := rt.RoundTrip(req)
 			require.NoError(t, err)
 			require.Equal(t, 200, resp.StatusCode)
 			require.Same(t, req, resp.Request)
 			require.Empty(t, keyOf(req))
-			sent := base.sent()
+			sent := base.Sent()
 			require.Len(t, sent, 3)
 			require.Len(t, keyOf(sent[0].Request), 26)
 			require.Equal(t, keyOf(sent[0].Request), keyOf(sent[1].Request))
@@ -57,7 +57,7 @@ func TestIdempotencyKeyOnlyWhereItBelongs(t *testing.T) {
 		{"POST", "https://p%C4%B0.example/", "", false},
 	}
 	for _, tt := range tests {
-		base.got = nil
+		base.Begin()
 		req := newRequest(t, tt.method, nil)
 		var err error
 		req.URL, err = url.Parse(tt.target)
@@ -67,20 +67,20 @@ func TestIdempotencyKeyOnlyWhereItBelongs(t *testing.T) {
 		}
 		_, err = rt.RoundTrip(req)
 		require.NoError(t, err)
-		require.Equal(t, tt.want, keyOf(base.sent()[0].Request) != "", "%s %s %s", tt.method, tt.target, tt.header)
+		require.Equal(t, tt.want, keyOf(base.Sent()[0].Request) != "", "%s %s %s", tt.method, tt.target, tt.header)
 	}
 
 	own := newRequest(t, "POST", nil)
 	own.Header.Set("Idempotency-Key", "mine")
-	base.got = nil
+	base.Begin()
 	_, err := rt.RoundTrip(own)
 	require.NoError(t, err)
-	require.Equal(t, "mine", keyOf(base.sent()[0].Request))
+	require.Equal(t, "mine", keyOf(base.Sent()[0].Request))
 
 	body := opaque("body")
 	_, err = (&IdempotencyKeyTransport{Base: &Transport{Base: base}}).RoundTrip(newRequest(t, "POST", body))
 	require.EqualError(t, err, "retrip: IdempotencyKeyTransport.Hosts is empty: name the hosts whose service honours the key")
-	require.Equal(t, 1, body.closes())
+	require.Equal(t, 1, body.Closes())
 	_, err = rt.RoundTrip(nil)
 	require.Error(t, err)
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/retrip-go/retrip"
+	"github.com/retrip-go/retrip/internal/testkit"
 )
 
 // Whatever sleeps in this file sleeps in a bubble's virtual time.
@@ -37,7 +38,7 @@ func newThrottledHost() *throttledHost {
 	h.hasty = &hasty
 	h.transport = &retrip.Transport{
 		Strategy: h.patient,
-		Base:     roundTrip(func(req *http.Request) (*http.Response, error) { return h.answer(req) }),
+		Base:     step(func(req *http.Request) (*http.Response, error) { return h.answer(req) }),
 		Prepare:  func(*http.Request, retrip.PrepareInfo) error { return h.prepare },
 	}
 	return h
@@ -60,16 +61,16 @@ func (h *throttledHost) get(ctx context.Context) (status int, err error) {
 func TestRetryExpectsOnlyRetriesAhead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newThrottledHost()
-		h.answer = answers(429, "", "")
+		h.answer = answer(429, "")
 		_, err := h.get(retrip.WithMaxAttempts(t.Context(), 1))
 		require.NoError(t, err)
 		h.answer = func(req *http.Request) (*http.Response, error) {
 			if first, _ := req.Context().Value(ownKey{}).(*bool); first != nil && *first {
 				*first = false
 				time.Sleep(time.Second) // until the others are in the queue
-				return answerWith(req, 503, ""), nil
+				return answer(503, "")(req)
 			}
-			return answerWith(req, 200, ""), nil
+			return answer(200, "")(req)
 		}
 		var all sync.WaitGroup
 		all.Go(func() {
@@ -101,9 +102,9 @@ func TestFirstAttemptExpectsRetriesAhead(t *testing.T) {
 		h.answer = func(req *http.Request) (*http.Response, error) {
 			time.Sleep(time.Millisecond) // until all first attempts are sent
 			if sent.Add(1) <= 3 {
-				return answerWith(req, 429, ""), nil
+				return answer(429, "")(req)
 			}
-			return answerWith(req, 200, ""), nil
+			return answer(200, "")(req)
 		}
 		var all sync.WaitGroup
 		for range 3 {
@@ -138,7 +139,8 @@ func TestRefusedRetryLeavesTheUploadAlone(t *testing.T) {
 			if sent.Add(1) > requests {
 				_, err := io.Copy(io.Discard, req.Body)
 				assert.NoError(t, err)
-				return answerWith(req, 200, ""), req.Body.Close()
+				assert.NoError(t, req.Body.Close())
+				return answer(200, "")(req)
 			}
 			all.Go(func() {
 				time.Sleep(time.Minute) // until RoundTrip has returned
@@ -147,13 +149,12 @@ func TestRefusedRetryLeavesTheUploadAlone(t *testing.T) {
 				}
 				assert.NoError(t, req.Body.Close())
 			})
-			return answerWith(req, 429, ""), nil
+			return answer(429, "")(req)
 		}
 		for range requests {
 			all.Go(func() {
 				ctx := retrip.WithStrategy(t.Context(), h.hasty)
-				req, err := http.NewRequestWithContext(ctx, "PUT", "http://example.com/", bytesReader{strings.NewReader("order")})
-				assert.NoError(t, err)
+				req := newRequest(t, "PUT", testkit.OnlyReader(strings.NewReader("order"))).WithContext(ctx)
 				resp, err := h.transport.RoundTrip(req)
 				if assert.NoError(t, err) && resp.StatusCode == 429 {
 					refused.Add(1)
@@ -170,7 +171,7 @@ func TestRefusedRetryLeavesTheUploadAlone(t *testing.T) {
 func TestPermitComesBackOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newThrottledHost()
-		h.answer = answers(200, "", "")
+		h.answer = answer(200, "")
 		ctx := retrip.WithMaxAttempts(t.Context(), 1)
 		send := func() {
 			_, err := h.get(ctx)
@@ -180,10 +181,10 @@ func TestPermitComesBackOnce(t *testing.T) {
 			send()
 			time.Sleep(10 * time.Millisecond)
 		}
-		h.answer = answers(429, "", "")
+		h.answer = answer(429, "")
 		send()
 		time.Sleep(100 * time.Millisecond) // while some permits are saved up
-		h.answer = answers(200, "", "")
+		h.answer = answer(200, "")
 		send()
 		before := h.patient.Limiter.State()
 		require.Greater(t, before.Tokens, 1.0)
@@ -202,7 +203,7 @@ func TestRefusalTellsTheWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newThrottledHost()
 		h.hasty.MaxLimiterWait = time.Second
-		h.answer = answers(429, "", "")
+		h.answer = answer(429, "")
 		_, err := h.get(retrip.WithMaxAttempts(t.Context(), 1))
 		require.NoError(t, err)
 		ctx, trace := retrip.WithTrace(retrip.WithStrategy(t.Context(), h.hasty))
@@ -219,10 +220,10 @@ func TestRefusalTellsTheWait(t *testing.T) {
 func TestPermitThatWasWaitedForComesBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newThrottledHost()
-		h.answer = answers(429, "", "")
+		h.answer = answer(429, "")
 		_, err := h.get(retrip.WithMaxAttempts(t.Context(), 1))
 		require.NoError(t, err)
-		h.answer, h.prepare = answers(200, "", ""), io.ErrNoProgress
+		h.answer, h.prepare = answer(200, ""), io.ErrNoProgress
 		_, err = h.get(t.Context())
 		require.ErrorIs(t, err, retrip.ErrPrepareFailed)
 		start := time.Now()

@@ -37,7 +37,7 @@ func inQueue(t *testing.T, test func(*testing.T, *queueTest)) {
 		s.MaxAttempts = 1
 		q := &queueTest{t: t, limiter: s.Limiter, transport: &Transport{
 			Strategy: s,
-			Base: roundTripFunc(func(req *http.Request) (*http.Response, error) {
+			Base: step(func(req *http.Request) (*http.Response, error) {
 				return req.Context().Value(stepKey{}).(step)(req)
 			}),
 		}}

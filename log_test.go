@@ -7,7 +7,6 @@ import (
 	"io"
 	"log/slog"
 	"net"
-	"net/http"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -17,6 +16,7 @@ import (
 
 	"github.com/retrip-go/retrip/internal/replay"
 	"github.com/retrip-go/retrip/internal/socketerr"
+	"github.com/retrip-go/retrip/internal/testkit"
 )
 
 func TestLogLevels(t *testing.T) {
@@ -106,12 +106,11 @@ func TestLogsKeepSecrets(t *testing.T) {
 			fails(&net.OpError{Op: "read", Err: &wrapped{secret, socketerr.BrokenPipe}}),
 			fails(&net.DNSError{Name: secret, Err: secret, IsNotFound: true}),
 		}
-		req, err := http.NewRequestWithContext(t.Context(), "PUT", "https://"+secret+":"+secret+"@example.com/"+secret+"?"+secret+"="+secret, strings.NewReader(secret))
-		require.NoError(t, err)
+		req := testkit.RequestTo(t, "PUT", "https://"+secret+":"+secret+"@example.com/"+secret+"?"+secret+"="+secret, strings.NewReader(secret))
 		req.Header.Set("Authorization", secret)
 		s := Standard()
 		s.MaxAttempts = 10
-		_, err = (&Transport{Base: script(steps...), Observe: LogTo(logger), Strategy: s}).RoundTrip(req)
+		_, err := (&Transport{Base: script(steps...), Observe: LogTo(logger), Strategy: s}).RoundTrip(req)
 		require.Error(t, err)
 		require.Equal(t, 5, strings.Count(out.String(), "\n"))
 		require.NotContains(t, out.String(), secret)

@@ -11,8 +11,9 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/retrip-go/retrip/internal/replay"
 	"github.com/stretchr/testify/require"
+
+	"github.com/retrip-go/retrip/internal/replay"
 )
 
 // check compares what happened with what may happen.
@@ -374,7 +375,7 @@ func TestModelPermitComesBack(t *testing.T) {
 		s.MaxAttempts = 1
 		transport := &Transport{
 			Strategy: s,
-			Base:     roundTripFunc(func(req *http.Request) (*http.Response, error) { return play(req) }),
+			Base:     step(func(req *http.Request) (*http.Response, error) { return play(req) }),
 		}
 		send := func() error { _, err := get(t.Context(), transport); return err }
 		calls := 0

@@ -77,3 +77,14 @@ func TestStrategyPrintsItsSettings(t *testing.T) {
 	require.Contains(t, Legacy().String(), "\nThrottleBackoff: EqualJitter{Base:500ms Cap:20s}\nQuota: 500 of 500 tokens\n")
 	require.Equal(t, "<nil>", (*Strategy)(nil).String())
 }
+
+func TestCloneIsFresh(t *testing.T) {
+	s := Adaptive()
+	require.True(t, s.Quota.(*Bucket).take(100))
+	c := s.Clone()
+	require.Equal(t, 500, c.tokens())
+	require.NotSame(t, s.Limiter, c.Limiter)
+	c.Classifiers[0], c.Hints[0] = nil, nil
+	require.NotNil(t, s.Classifiers[0])
+	require.NotNil(t, s.Hints[0])
+}

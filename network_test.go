@@ -16,23 +16,25 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/retrip-go/retrip/internal/testkit"
 )
 
 // Over real connections an attempt that gets no headers in time is retried, an
 // answer that has begun in time may take longer than that, and the caller's own
 // deadline is the end.
 func TestAttemptTimeoutOverTheNetwork(t *testing.T) {
-	noLeaks(t)
+	testkit.NoLeaks(t)
 	var wg sync.WaitGroup
 	defer wg.Wait()
-	for _, protocol := range allProtocols {
-		for name, open := range map[string]opener{"none": noBody, "GetBody": reopenedBody, "opaque": opaqueBody} {
-			want := small
+	for _, protocol := range testkit.AllProtocols {
+		for name, open := range map[string]testkit.Opener{"none": testkit.NoBody, "GetBody": testkit.ReopenedBody, "opaque": testkit.OpaqueBody} {
+			want := testkit.Small
 			if name == "none" {
 				want = nil
 			}
 			var hits atomic.Int64
-			url, base := serve(t, protocol, func(w http.ResponseWriter, r *http.Request) {
+			url, base := testkit.Serve(t, protocol, func(w http.ResponseWriter, r *http.Request) {
 				got, err := io.ReadAll(r.Body)
 				if r.URL.Path == "/never" || hits.Add(1) == 1 {
 					<-r.Context().Done()
@@ -41,36 +43,36 @@ func TestAttemptTimeoutOverTheNetwork(t *testing.T) {
 				if err != nil || !bytes.Equal(got, want) {
 					t.Error("the server got another body", err)
 				}
-				_, _ = w.Write(small)
+				_, _ = w.Write(testkit.Small)
 				_ = http.NewResponseController(w).Flush()
 				time.Sleep(slow * 3 / 2) // beyond the attempt's time, which for sockets can only be real
-				_, _ = w.Write(large)
+				_, _ = w.Write(testkit.Large)
 			})
 			wg.Go(func() {
 				t.Run(protocol+"/"+name, func(t *testing.T) {
-					counting := &countingBase{RoundTripper: base}
+					counting := testkit.Count(base)
 					s := noWait()
 					s.MaxAttempts = 10 // where the machine is busy, the second may be too slow as well
 					transport := &Transport{Base: counting, Strategy: s, AttemptTimeout: slow}
-					req := requestTo(t, "PUT", url)
-					closed := open(t, req, small)
+					req := testkit.RequestTo(t, "PUT", url, nil)
+					closed := open(t, req, testkit.Small)
 					resp, err := transport.RoundTrip(req)
 					require.NoError(t, err)
 					require.Equal(t, 200, resp.StatusCode)
 					got, err := io.ReadAll(resp.Body)
 					require.NoError(t, err)
-					require.True(t, bytes.Equal(got, append(bytes.Clone(small), large...)))
+					require.True(t, bytes.Equal(got, append(bytes.Clone(testkit.Small), testkit.Large...)))
 					require.NoError(t, resp.Body.Close())
-					require.GreaterOrEqual(t, counting.calls.Load(), int64(2))
-					eventually(t, closed, "the close of the request's body")
+					require.GreaterOrEqual(t, counting.Calls(), 2)
+					testkit.Eventually(t, closed, "the close of the request's body")
 
-					calls := counting.calls.Load()
+					calls := counting.Calls()
 					ctx, cancel := context.WithTimeout(t.Context(), slow/4)
 					defer cancel()
-					_, err = transport.RoundTrip(requestTo(t, "GET", url+"/never").WithContext(ctx))
+					_, err = transport.RoundTrip(testkit.RequestTo(t, "GET", url+"/never", nil).WithContext(ctx))
 					require.ErrorIs(t, err, context.DeadlineExceeded)
 					require.NotErrorAs(t, err, new(*AttemptTimeoutError))
-					require.EqualValues(t, 1, counting.calls.Load()-calls)
+					require.EqualValues(t, 1, counting.Calls()-calls)
 				})
 			})
 		}
@@ -79,18 +81,18 @@ func TestAttemptTimeoutOverTheNetwork(t *testing.T) {
 
 // An attempt timeout ends an attempt whose body waits for its source.
 func TestAttemptTimeoutOverABlockedSource(t *testing.T) {
-	noLeaks(t)
-	for _, protocol := range allProtocols {
+	testkit.NoLeaks(t)
+	for _, protocol := range testkit.AllProtocols {
 		for _, method := range []string{"PUT", "POST"} {
 			t.Run(protocol+"/"+method, func(t *testing.T) {
-				url, base := serve(t, protocol, func(_ http.ResponseWriter, r *http.Request) {
+				url, base := testkit.Serve(t, protocol, func(_ http.ResponseWriter, r *http.Request) {
 					_, _ = io.Copy(io.Discard, r.Body)
 				})
 				source, w := io.Pipe()
 				defer w.Close()
-				go func() { _, _ = w.Write(small) }()
-				body := &trackedBody{ReadCloser: source}
-				req := requestTo(t, method, url)
+				go func() { _, _ = w.Write(testkit.Small) }()
+				body := &testkit.Body{ReadCloser: source}
+				req := testkit.RequestTo(t, method, url, nil)
 				req.Body = body
 				ended := make(chan error, 1)
 				go func() {
@@ -101,10 +103,10 @@ func TestAttemptTimeoutOverABlockedSource(t *testing.T) {
 				case err := <-ended:
 					require.ErrorAs(t, err, new(*AttemptTimeoutError))
 					require.ErrorIs(t, err, map[string]error{"PUT": ErrBodyNotReplayable, "POST": ErrNotIdempotent}[method])
-				case <-time.After(patience):
+				case <-time.After(testkit.Patience):
 					t.Fatal("RoundTrip hangs")
 				}
-				eventually(t, func() bool { return body.closes() == 1 }, "the close of the request's body")
+				testkit.Eventually(t, func() bool { return body.Closes() == 1 }, "the close of the request's body")
 			})
 		}
 	}
@@ -113,7 +115,7 @@ func TestAttemptTimeoutOverABlockedSource(t *testing.T) {
 // An error page, short or not, in one piece or in chunks, looked into or not,
 // costs no connection: it is read to its end before the retry.
 func TestErrorPagesKeepTheConnection(t *testing.T) {
-	noLeaks(t)
+	testkit.NoLeaks(t)
 	for _, protocol := range []string{"h1", "h2"} {
 		for name, page := range map[string]struct {
 			contentType, text string
@@ -121,9 +123,9 @@ func TestErrorPagesKeepTheConnection(t *testing.T) {
 		}{
 			"text":         {"text/plain", strings.Repeat("x", 20_000), false},
 			"chunked text": {"text/plain", strings.Repeat("x", 20_000), true},
-			"JSON":         {"application/json", jsonDocument, false},
-			"chunked JSON": {"application/json", jsonDocument + strings.Repeat(" ", 60_000-len(jsonDocument)), true},
-			"XML":          {"application/xml", xmlDocument, false},
+			"JSON":         {"application/json", testkit.JSONDocument, false},
+			"chunked JSON": {"application/json", testkit.JSONDocument + strings.Repeat(" ", 60_000-len(testkit.JSONDocument)), true},
+			"XML":          {"application/xml", testkit.XMLDocument, false},
 		} {
 			t.Run(protocol+"/"+name, func(t *testing.T) {
 				const exchanges = 100
@@ -151,18 +153,18 @@ func TestErrorPagesKeepTheConnection(t *testing.T) {
 				defer base.CloseIdleConnections()
 				s := noWait()
 				s.ThrottleBackoff = nil
-				counting := &countingBase{RoundTripper: base}
+				counting := testkit.Count(base)
 				transport := &Transport{Base: counting, Strategy: s}
 				for range exchanges {
-					resp, err := transport.RoundTrip(requestTo(t, "GET", srv.URL))
+					resp, err := transport.RoundTrip(testkit.RequestTo(t, "GET", srv.URL, nil))
 					require.NoError(t, err)
 					require.Equal(t, 200, resp.StatusCode)
 					_, err = io.Copy(io.Discard, resp.Body)
 					require.NoError(t, err)
 					require.NoError(t, resp.Body.Close())
 				}
-				require.EqualValues(t, 2*exchanges, counting.calls.Load())
-				counting.requireClosed(t, readAhead)
+				require.EqualValues(t, 2*exchanges, counting.Calls())
+				counting.RequireClosed(t, readAhead)
 				// One, unless now and then the machine is too busy to read a page within discardTime.
 				require.LessOrEqual(t, conns.Load(), int64(exchanges/5))
 			})
@@ -172,35 +174,34 @@ func TestErrorPagesKeepTheConnection(t *testing.T) {
 
 // The same over real connections, as far as a clock can tell there.
 func TestStalledErrorBodiesAndDeadlinesOverTheNetwork(t *testing.T) {
-	noLeaks(t)
-	for _, protocol := range allProtocols {
+	testkit.NoLeaks(t)
+	for _, protocol := range testkit.AllProtocols {
 		for _, contentType := range []string{"text/plain", "application/json"} {
 			t.Run(protocol+"/"+contentType, func(t *testing.T) {
-				url, base := serve(t, protocol, func(w http.ResponseWriter, r *http.Request) {
+				url, base := testkit.Serve(t, protocol, func(w http.ResponseWriter, r *http.Request) {
 					w.Header().Set("Content-Type", contentType)
 					w.WriteHeader(503)
 					_ = http.NewResponseController(w).Flush()
 					<-r.Context().Done()
 				})
-				counting := &countingBase{RoundTripper: base}
-				s := noWait()
-				s.MaxAttempts, s.Backoff = 1000, Constant{Wait: 5 * time.Millisecond}
+				counting := testkit.Count(base)
+				s := noWait(attempts(1000), waits(5*time.Millisecond))
 				ctx, cancel := context.WithTimeout(t.Context(), 400*time.Millisecond)
 				defer cancel()
 				ended := make(chan struct{})
 				go func() {
 					defer close(ended)
-					resp, err := (&Transport{Base: counting, Strategy: s}).RoundTrip(requestTo(t, "GET", url).WithContext(ctx))
+					resp, err := (&Transport{Base: counting, Strategy: s}).RoundTrip(testkit.RequestTo(t, "GET", url, nil).WithContext(ctx))
 					if err == nil {
 						_ = resp.Body.Close()
 					}
 				}()
 				select {
 				case <-ended:
-				case <-time.After(patience):
+				case <-time.After(testkit.Patience):
 					t.Fatal("RoundTrip goes on after the deadline")
 				}
-				counting.requireClosed(t, readAhead)
+				counting.RequireClosed(t, readAhead)
 			})
 		}
 	}
@@ -209,7 +210,7 @@ func TestStalledErrorBodiesAndDeadlinesOverTheNetwork(t *testing.T) {
 // A name that does not exist is asked for once, and one whose server fails as
 // often as any other: by the resolver's own errors, not ours.
 func TestNameThatDoesNotExist(t *testing.T) {
-	noLeaks(t)
+	testkit.NoLeaks(t)
 	for _, tt := range []struct {
 		rcode    byte
 		attempts int
@@ -224,12 +225,12 @@ func TestNameThatDoesNotExist(t *testing.T) {
 				go answerDNS(server, tt.rcode)
 				return client, nil
 			}}
-			counting := &countingBase{RoundTripper: &http.Transport{DialContext: (&net.Dialer{Resolver: resolver}).DialContext}}
+			counting := testkit.Count(&http.Transport{DialContext: (&net.Dialer{Resolver: resolver}).DialContext})
 			ctx, trace := WithTrace(t.Context())
-			req := requestTo(t, "POST", "http://nowhere.test./").WithContext(ctx)
+			req := testkit.RequestTo(t, "POST", "http://nowhere.test./", nil).WithContext(ctx)
 			_, err := (&Transport{Base: counting, Strategy: noWait()}).RoundTrip(req)
 			require.ErrorAs(t, err, new(*net.DNSError))
-			require.EqualValues(t, tt.attempts, counting.calls.Load())
+			require.EqualValues(t, tt.attempts, counting.Calls())
 			require.Equal(t, tt.reason, lastOf(trace).Reason)
 		})
 	}
@@ -274,8 +275,31 @@ func TestHeadersThatBreakOff(t *testing.T) {
 	}()
 	transport := &Transport{Strategy: noWait()}
 	defer transport.CloseIdleConnections()
-	resp, err := transport.RoundTrip(requestTo(t, "GET", "http://"+listener.Addr().String()))
+	resp, err := transport.RoundTrip(testkit.RequestTo(t, "GET", "http://"+listener.Addr().String(), nil))
 	require.NoError(t, err)
 	require.NoError(t, resp.Body.Close())
 	require.Equal(t, 200, resp.StatusCode)
+}
+
+func TestHundredRetriesUseOneConnection(t *testing.T) {
+	hits, clients := 0, map[string]bool{}
+	url, _ := testkit.Serve(t, "h1", func(w http.ResponseWriter, r *http.Request) {
+		clients[r.RemoteAddr] = true
+		if hits++; hits%2 == 1 {
+			w.WriteHeader(503)
+		}
+	})
+	transport := &Transport{Strategy: noWait()}
+	defer transport.CloseIdleConnections()
+	client := &http.Client{Transport: transport}
+	for range 100 {
+		resp, err := client.Get(url)
+		require.NoError(t, err)
+		_, err = io.Copy(io.Discard, resp.Body)
+		require.NoError(t, err)
+		require.NoError(t, resp.Body.Close())
+		require.Equal(t, 200, resp.StatusCode)
+	}
+	require.Equal(t, 200, hits)
+	require.Len(t, clients, 1)
 }

@@ -5,11 +5,7 @@ import (
 	"errors"
 	"io"
 	"net/http"
-	"os"
-	"path/filepath"
-	"runtime"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -17,46 +13,27 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/retrip-go/retrip"
+	"github.com/retrip-go/retrip/internal/testkit"
 )
 
-// A play answers the attempts of one test, in their order.
-type play []func(*http.Request) (*http.Response, error)
-
-func (p *play) RoundTrip(req *http.Request) (*http.Response, error) {
-	next := (*p)[0]
-	*p = (*p)[1:]
-	return next(req)
-}
-
-func answers(status int, body, contentType string) func(*http.Request) (*http.Response, error) {
-	return func(req *http.Request) (*http.Response, error) {
-		resp := answerWith(req, status, body)
-		resp.Header.Set("Content-Type", contentType)
-		return resp, nil
-	}
-}
-
-func errs(err error) func(*http.Request) (*http.Response, error) {
-	return func(*http.Request) (*http.Response, error) { return nil, err }
-}
+// The attempts of a request are kept apart, and what the caller gets tells of
+// them all.
 
 // A classifier hears of an attempt's own code and body only, not of those of
 // the attempt before.
 func TestOutcomesAreApart(t *testing.T) {
 	type heard struct{ code, body string }
 	var got []heard
-	s := immediately()
-	s.Classifiers = append([]retrip.Classifier{retrip.ClassifierFunc(func(a retrip.Attempt) retrip.Class {
+	s := immediately(asking(retrip.ClassifierFunc(func(a retrip.Attempt) retrip.Class {
 		got = append(got, heard{a.Code, string(a.Body)})
 		return retrip.Unknown
-	})}, s.Classifiers...)
-	base := &play{
-		answers(503, `{"code":"Busy"}`, "application/json"),
-		errs(errors.New("connection lost")),
-		answers(503, "busy", "text/plain"),
-	}
-	req, err := http.NewRequestWithContext(t.Context(), "GET", "http://example.com/", nil)
-	require.NoError(t, err)
+	})))
+	base := script(
+		answer(503, `{"code":"Busy"}`, "Content-Type: application/json"),
+		fails(errors.New("connection lost")),
+		answer(503, "busy", "Content-Type: text/plain"),
+	)
+	req := newRequest(t, "GET", nil)
 	resp, err := (&retrip.Transport{Strategy: s, Base: base}).RoundTrip(req)
 	require.NoError(t, err)
 	require.NoError(t, resp.Body.Close())
@@ -69,12 +46,11 @@ func TestAttemptsAreTimedApart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := retrip.Adaptive()
 		s.Backoff = retrip.Constant{Wait: 10 * time.Second}
-		transport := &retrip.Transport{Strategy: s, Base: &play{
-			answers(429, "", ""), answers(503, "", ""), answers(200, "", ""),
-		}}
+		transport := &retrip.Transport{Strategy: s, Base: script(
+			answer(429, ""), answer(503, ""), answer(200, ""),
+		)}
 		send := func(ctx context.Context) {
-			req, err := http.NewRequestWithContext(ctx, "GET", "http://example.com/", nil)
-			require.NoError(t, err)
+			req := newRequest(t, "GET", nil).WithContext(ctx)
 			resp, err := transport.RoundTrip(req)
 			require.NoError(t, err)
 			require.NoError(t, resp.Body.Close())
@@ -97,18 +73,19 @@ func TestErrorsTellWhatFailedBefore(t *testing.T) {
 	failure := errors.New("connection lost")
 	ctx, cancel := context.WithCancel(t.Context())
 	cancels := func(req *http.Request) (*http.Response, error) { cancel(); return nil, req.Context().Err() }
-	for name, transport := range map[string]*retrip.Transport{
-		"cancelled during the second attempt": {Strategy: immediately(), Base: &play{errs(failure), cancels}},
-		"cancelled after the failure": {
-			Strategy: cancelling(func() { cancel() }), Base: &play{errs(failure)},
-		},
+	for name, row := range map[string]struct {
+		strategy *retrip.Strategy
+		steps    []step
+	}{
+		"cancelled during the second attempt": {immediately(), []step{fails(failure), cancels}},
+		"cancelled after the failure":         {cancelling(func() { cancel() }), []step{fails(failure)}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			ctx, cancel = context.WithCancel(t.Context())
 			defer cancel()
-			req, err := http.NewRequestWithContext(ctx, "GET", "http://example.com/", nil)
-			require.NoError(t, err)
-			_, err = transport.RoundTrip(req)
+			base := script(row.steps...)
+			_, err := (&retrip.Transport{Strategy: row.strategy, Base: base}).RoundTrip(newRequest(t, "GET", nil).WithContext(ctx))
+			require.Len(t, base.Sent(), len(row.steps))
 			require.ErrorIs(t, err, retrip.ErrCancelled)
 			require.ErrorIs(t, err, context.Canceled)
 			require.ErrorIs(t, err, failure)
@@ -118,78 +95,10 @@ func TestErrorsTellWhatFailedBefore(t *testing.T) {
 
 // cancelling calls cancel while it is asked what an outcome means.
 func cancelling(cancel func()) *retrip.Strategy {
-	s := immediately()
-	s.Classifiers = append([]retrip.Classifier{retrip.ClassifierFunc(func(retrip.Attempt) retrip.Class {
+	return immediately(asking(retrip.ClassifierFunc(func(retrip.Attempt) retrip.Class {
 		cancel()
 		return retrip.Transient
-	})}, s.Classifiers...)
-	return s
-}
-
-// A file that can't be read fails every attempt alike, and the caller gets the
-// error as the base returned it.
-func TestErrorOfAFileProvesNothing(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "body")
-	require.NoError(t, os.WriteFile(path, []byte("order"), 0o600))
-	file, err := os.OpenFile(path, os.O_WRONLY, 0)
-	require.NoError(t, err)
-	sent := 0
-	var failure error
-	transport := &retrip.Transport{Strategy: immediately(), Base: roundTrip(func(req *http.Request) (*http.Response, error) {
-		sent++
-		_, failure = io.Copy(io.Discard, req.Body)
-		_ = req.Body.Close()
-		return nil, failure
-	})}
-	req, err := http.NewRequestWithContext(t.Context(), "PUT", "http://example.com/", file)
-	require.NoError(t, err)
-	_, err = transport.RoundTrip(req)
-	require.Error(t, err)
-	require.True(t, err == failure, "%v", err)
-	require.Equal(t, 1, sent)
-	require.ErrorIs(t, file.Close(), os.ErrClosed)
-}
-
-// The base may send a copy of the body that Prepare put there. Its error is no
-// proof either.
-func TestErrorOfACopyProvesNothing(t *testing.T) {
-	sent := 0
-	transport := &retrip.Transport{
-		Strategy: immediately(),
-		Base: roundTrip(func(req *http.Request) (*http.Response, error) {
-			sent++
-			require.NoError(t, req.Body.Close())
-			another, err := req.GetBody()
-			require.NoError(t, err)
-			_, err = io.Copy(io.Discard, another)
-			require.NoError(t, another.Close())
-			return nil, err
-		}),
-		Prepare: func(req *http.Request, _ retrip.PrepareInfo) error {
-			req.Body, req.ContentLength = breaking(), -1
-			req.GetBody = func() (io.ReadCloser, error) { return breaking(), nil }
-			return nil
-		},
-	}
-	req, err := http.NewRequestWithContext(t.Context(), "POST", "http://example.com/", nil)
-	require.NoError(t, err)
-	_, err = transport.RoundTrip(req)
-	require.ErrorIs(t, err, error(dialError))
-	require.Equal(t, 1, sent)
-}
-
-// A body from GetBody that was not read did not fail: a failed dial of a retry
-// proves that nothing was sent.
-func TestFailedDialIsProofAfterGetBody(t *testing.T) {
-	base := &play{answers(429, "", ""), errs(dialError), answers(200, "", "")}
-	req, err := http.NewRequestWithContext(t.Context(), "POST", "http://example.com/", strings.NewReader("order"))
-	require.NoError(t, err)
-	req.GetBody = func() (io.ReadCloser, error) { return io.NopCloser(bytesReader{strings.NewReader("order")}), nil }
-	resp, err := (&retrip.Transport{Strategy: immediately(), Base: base}).RoundTrip(req)
-	require.NoError(t, err)
-	require.NoError(t, resp.Body.Close())
-	require.Equal(t, 200, resp.StatusCode)
-	require.Empty(t, *base)
+	})))
 }
 
 // A Prepare that opens copies of the body and then fails or panics leaves the
@@ -204,10 +113,9 @@ func TestPrepareThatEndsWithACopyOpen(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				closed := false
-				body := closing{strings.NewReader("order"), func() { closed = true }}
+				body := opaque("order")
 				transport := &retrip.Transport{
-					Base: roundTrip(func(*http.Request) (*http.Response, error) { panic("sent") }),
+					Base: step(func(*http.Request) (*http.Response, error) { panic("sent") }),
 					Prepare: func(req *http.Request, _ retrip.PrepareInfo) error {
 						another, err := req.GetBody()
 						require.NoError(t, err)
@@ -216,31 +124,22 @@ func TestPrepareThatEndsWithACopyOpen(t *testing.T) {
 						return end(req, another)
 					},
 				}
-				req, err := http.NewRequestWithContext(t.Context(), "PUT", "http://example.com/", body)
-				require.NoError(t, err)
+				req := newRequest(t, "PUT", body)
 				func() {
 					defer func() {
 						if value := recover(); value != nil {
 							require.Equal(t, "no key", value)
 						}
 					}()
-					_, err = transport.RoundTrip(req)
+					_, err := transport.RoundTrip(req)
 					require.ErrorIs(t, err, retrip.ErrPrepareFailed)
 				}()
 				synctest.Wait()
-				require.True(t, closed)
+				require.Positive(t, body.Closes())
 			})
 		})
 	}
 }
-
-// A closing body calls a function when it is closed.
-type closing struct {
-	io.Reader
-	close func()
-}
-
-func (c closing) Close() error { c.close(); return nil }
 
 // The tokens of a retry that is called off come back once, before the event
 // tells of it.
@@ -254,9 +153,8 @@ func TestCancelledWaitReturnsItsTokensOnce(t *testing.T) {
 		require.True(t, bucket.Take(t.Context(), retrip.Failure{Cost: 100})) // other requests' retries
 		ctx, trace := retrip.WithTrace(ctx)
 		time.AfterFunc(time.Second/2, cancel)
-		req, err := http.NewRequestWithContext(ctx, "GET", "http://example.com/", nil)
-		require.NoError(t, err)
-		_, err = (&retrip.Transport{Strategy: s, Base: &play{answers(503, "", "")}}).RoundTrip(req)
+		req := newRequest(t, "GET", nil).WithContext(ctx)
+		_, err := (&retrip.Transport{Strategy: s, Base: script(answer(503, ""))}).RoundTrip(req)
 		require.ErrorIs(t, err, retrip.ErrCancelled)
 		require.Equal(t, 400, bucket.Tokens())
 		events := trace.Requests()[0]
@@ -278,9 +176,9 @@ func TestErrorTellsTheEndOfTheContextAfterTheDecision(t *testing.T) {
 		return true
 	}
 	for reason, transport := range map[error]*retrip.Transport{
-		retrip.ErrQuotaExhausted: {Strategy: poll, Base: &play{errs(failure)}},
+		retrip.ErrQuotaExhausted: {Strategy: poll, Base: script(fails(failure))},
 		retrip.ErrAttemptsExhausted: {
-			Strategy: immediately(), Base: &play{errs(failure), errs(failure), errs(failure)},
+			Strategy: immediately(), Base: script(fails(failure), fails(failure), fails(failure)),
 			Observe: func(e retrip.Event) {
 				if e.Final {
 					cancel()
@@ -292,9 +190,8 @@ func TestErrorTellsTheEndOfTheContextAfterTheDecision(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				var ctx context.Context
 				ctx, cancel = context.WithCancel(t.Context())
-				req, err := http.NewRequestWithContext(ctx, "GET", "http://example.com/", nil)
-				require.NoError(t, err)
-				_, err = transport.RoundTrip(req)
+				req := newRequest(t, "GET", nil).WithContext(ctx)
+				_, err := transport.RoundTrip(req)
 				require.ErrorIs(t, err, reason)
 				require.ErrorIs(t, err, failure)
 				require.ErrorIs(t, err, context.Canceled)
@@ -308,12 +205,13 @@ func TestErrorTellsTheEndOfTheContextAfterTheDecision(t *testing.T) {
 func TestBodyOfASingleAttemptIsNotKept(t *testing.T) {
 	const size = 32 << 20
 	var got io.ReadCloser
-	base := roundTrip(func(req *http.Request) (*http.Response, error) {
+	base := step(func(req *http.Request) (*http.Response, error) {
 		got = req.Body
 		n, err := io.CopyBuffer(struct{ io.Writer }{io.Discard}, struct{ io.Reader }{req.Body}, make([]byte, 32<<10))
 		require.NoError(t, err)
 		require.EqualValues(t, size, n)
-		return answerWith(req, 503, ""), req.Body.Close()
+		require.NoError(t, req.Body.Close())
+		return answer(503, "")(req)
 	})
 	for name, prepare := range map[string]func(*http.Request, retrip.PrepareInfo) error{
 		"alone":        nil,
@@ -322,34 +220,18 @@ func TestBodyOfASingleAttemptIsNotKept(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			transport := &retrip.Transport{Base: base, ReplayBuffer: 2 * size, Prepare: prepare}
 			ctx := retrip.WithMaxAttempts(t.Context(), 1)
-			body := &zeros{left: size}
-			req, err := http.NewRequestWithContext(ctx, "PUT", "http://example.com/", body)
-			require.NoError(t, err)
-			var before, after runtime.MemStats
-			runtime.ReadMemStats(&before)
-			resp, err := transport.RoundTrip(req)
-			runtime.ReadMemStats(&after)
-			require.NoError(t, err)
-			require.NoError(t, resp.Body.Close())
-			require.Less(t, after.TotalAlloc-before.TotalAlloc, uint64(size/4))
+			body := &testkit.Body{ReadCloser: io.NopCloser(io.LimitReader(testkit.Endless, size))}
+			req := newRequest(t, "PUT", body).WithContext(ctx)
+			allocated := testkit.Allocated(func() {
+				resp, err := transport.RoundTrip(req)
+				require.NoError(t, err)
+				require.NoError(t, resp.Body.Close())
+			})
+			require.Less(t, allocated, int64(size/4))
 			require.Equal(t, prepare == nil, got == io.ReadCloser(body))
 		})
 	}
 }
-
-// A zeros body gives as many bytes as are left.
-type zeros struct{ left int }
-
-func (z *zeros) Read(p []byte) (int, error) {
-	if z.left == 0 {
-		return 0, io.EOF
-	}
-	n := min(len(p), z.left)
-	z.left -= n
-	return n, nil
-}
-
-func (z *zeros) Close() error { return nil }
 
 // A response that a retry follows is closed once, also one without content, and
 // also if the retry panics before it is sent.
@@ -365,17 +247,9 @@ func TestResponseBeforeARetryIsClosedOnce(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				var closes atomic.Int32
-				transport := &retrip.Transport{Strategy: immediately(), Prepare: prepare, Base: &play{
-					func(req *http.Request) (*http.Response, error) {
-						resp := answerWith(req, 503, "")
-						resp.Body = closing{strings.NewReader(""), func() { closes.Add(1) }}
-						return resp, nil
-					},
-					answers(200, "", ""),
-				}}
-				req, err := http.NewRequestWithContext(t.Context(), "GET", "http://example.com/", nil)
-				require.NoError(t, err)
+				base := script(answer(503, ""), answer(200, ""))
+				transport := &retrip.Transport{Strategy: immediately(), Prepare: prepare, Base: base}
+				req := newRequest(t, "GET", nil)
 				func() {
 					defer func() { require.Equal(t, name == "panic", recover() != nil) }()
 					resp, err := transport.RoundTrip(req)
@@ -383,7 +257,7 @@ func TestResponseBeforeARetryIsClosedOnce(t *testing.T) {
 					require.NoError(t, resp.Body.Close())
 				}()
 				synctest.Wait()
-				require.EqualValues(t, 1, closes.Load())
+				require.Equal(t, 1, base.Bodies()[0].Closes())
 			})
 		})
 	}
@@ -395,21 +269,18 @@ func TestAttemptTimeoutWinsOverTheBase(t *testing.T) {
 	for name, late := range map[string]bool{"late response": true, "context's error": false} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				closed := false
-				transport := &retrip.Transport{AttemptTimeout: time.Second, Base: roundTrip(func(req *http.Request) (*http.Response, error) {
+				body := opaque("late")
+				transport := &retrip.Transport{AttemptTimeout: time.Second, Base: step(func(req *http.Request) (*http.Response, error) {
 					<-req.Context().Done()
 					if !late {
 						return nil, req.Context().Err()
 					}
-					resp := answerWith(req, 200, "")
-					resp.Body = closing{strings.NewReader("late"), func() { closed = true }}
-					return resp, nil
+					return testkit.Stream(200, body)(req)
 				})}
-				req, err := http.NewRequestWithContext(retrip.WithMaxAttempts(t.Context(), 1), "GET", "http://example.com/", nil)
-				require.NoError(t, err)
-				_, err = transport.RoundTrip(req)
+				req := newRequest(t, "GET", nil).WithContext(retrip.WithMaxAttempts(t.Context(), 1))
+				_, err := transport.RoundTrip(req)
 				require.ErrorAs(t, err, new(*retrip.AttemptTimeoutError))
-				require.Equal(t, late, closed)
+				require.Equal(t, late, body.Closes() > 0)
 			})
 		})
 	}
@@ -419,12 +290,11 @@ func TestAttemptTimeoutWinsOverTheBase(t *testing.T) {
 // response does not end the attempt, which still sends; closing it does.
 func TestAttemptTimeoutLeavesAnUploadAlone(t *testing.T) {
 	var attempt context.Context
-	transport := &retrip.Transport{AttemptTimeout: time.Minute, Base: roundTrip(func(req *http.Request) (*http.Response, error) {
+	transport := &retrip.Transport{AttemptTimeout: time.Minute, Base: step(func(req *http.Request) (*http.Response, error) {
 		attempt = req.Context()
-		return answerWith(req, 200, "early"), nil
+		return answer(200, "early")(req)
 	})}
-	req, err := http.NewRequestWithContext(t.Context(), "PUT", "http://example.com/", strings.NewReader("order"))
-	require.NoError(t, err)
+	req := newRequest(t, "PUT", strings.NewReader("order"))
 	resp, err := transport.RoundTrip(req)
 	require.NoError(t, err)
 	_, err = io.ReadAll(resp.Body)
@@ -438,13 +308,12 @@ func TestAttemptTimeoutLeavesAnUploadAlone(t *testing.T) {
 func TestAttemptIsSentAfterPrepare(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		transport := &retrip.Transport{
-			Base:    &play{answers(200, "", "")},
+			Base:    script(answer(200, "")),
 			Prepare: func(*http.Request, retrip.PrepareInfo) error { time.Sleep(time.Second); return nil },
 		}
 		start := time.Now()
 		ctx, trace := retrip.WithTrace(t.Context())
-		req, err := http.NewRequestWithContext(ctx, "GET", "http://example.com/", nil)
-		require.NoError(t, err)
+		req := newRequest(t, "GET", nil).WithContext(ctx)
 		resp, err := transport.RoundTrip(req)
 		require.NoError(t, err)
 		require.NoError(t, resp.Body.Close())

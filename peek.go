@@ -33,7 +33,7 @@ const (
 // out of time.
 type peekedBody struct {
 	from   *http.Response // whose body it is; net/http may still write its trailers
-	own    http.Response  // the same, for the caller
+	own    *http.Response // the same, for the caller
 	src    io.ReadCloser
 	stop   atomic.Bool
 	closed atomic.Bool
@@ -55,12 +55,11 @@ var isDone = func() <-chan struct{} {
 }()
 
 // peek reads the body of resp at once if it has come whole, and otherwise begins to.
-// The response to go on with is own: a Read that is still under way may write
-// trailers into resp. The caller waits for done as long as it cares to, and then
-// calls peeked.
+// The response to go on with is own. It is a copy unless the body has ended: a Read
+// that is still under way may write trailers into resp. The caller waits for done as
+// long as it cares to, and then calls peeked.
 func peek(resp *http.Response) *peekedBody {
-	p := &peekedBody{from: resp, own: *resp, src: resp.Body, done: isDone}
-	p.own.Body, p.own.Trailer = p, maps.Clone(resp.Trailer)
+	p := &peekedBody{from: resp, own: resp, src: resp.Body, done: isDone}
 	size := int64(512)
 	if 0 < resp.ContentLength && resp.ContentLength < readAhead {
 		size = resp.ContentLength + 1 // to see the end without growing
@@ -68,14 +67,19 @@ func peek(resp *http.Response) *peekedBody {
 	p.buf = make([]byte, 0, size)
 	if arrivedWhole(resp) {
 		p.fill()
-		return p
 	}
-	done := make(chan struct{})
-	p.done = done
-	go func() {
-		defer close(done)
-		p.fill()
-	}()
+	if p.err == nil {
+		p.own = new(http.Response)
+		*p.own = *resp
+		p.own.Trailer = maps.Clone(resp.Trailer)
+		done := make(chan struct{})
+		p.done = done
+		go func() {
+			defer close(done)
+			p.fill()
+		}()
+	}
+	p.own.Body = p
 	return p
 }
 
@@ -111,6 +115,9 @@ func (p *peekedBody) ended() bool { return p.through() && p.err != nil }
 
 // through reports whether the goroutine is: then buf and err can be read.
 func (p *peekedBody) through() bool {
+	if p.done == isDone {
+		return true
+	}
 	select {
 	case <-p.done:
 		return true
@@ -184,11 +191,9 @@ func readBody(a *Attempt, within time.Duration) {
 		return
 	}
 	p := peek(resp)
-	a.Response = &p.own
+	a.Response = p.own
 	if !p.through() {
 		runtime.Gosched() // the rest may have come, so that no timer is needed
-	}
-	if !p.through() {
 		_ = pause(a.Request, within, p.done) // if time is up, the rest of the answer decides
 	}
 	if body := plain(resp.Header, p.peeked()); body != nil {
@@ -199,7 +204,7 @@ func readBody(a *Attempt, within time.Duration) {
 // plain undoes the content encoding of the beginning of a body, for ourselves
 // only and within the same limit, however well it is compressed.
 func plain(header http.Header, body []byte) []byte {
-	if !strings.EqualFold(header.Get("Content-Encoding"), "gzip") {
+	if !strings.EqualFold(headerValue(header, "Content-Encoding"), "gzip") {
 		return body
 	}
 	r, err := gzip.NewReader(bytes.NewReader(body))

@@ -15,29 +15,9 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/retrip-go/retrip/internal/testkit"
 )
-
-// respond answers every attempt with a body of the test's making.
-func respond(code int, contentType string, body io.Reader, headers ...string) roundTripFunc {
-	return func(req *http.Request) (*http.Response, error) {
-		h := http.Header{"Content-Type": {contentType}}
-		for _, line := range headers {
-			name, value, _ := strings.Cut(line, ": ")
-			h.Add(name, value)
-		}
-		rc, ok := body.(io.ReadCloser)
-		if !ok {
-			rc = io.NopCloser(body)
-		}
-		return &http.Response{StatusCode: code, Header: h, Body: rc, ContentLength: -1}, nil
-	}
-}
-
-func once() *Strategy {
-	s := Standard()
-	s.MaxAttempts = 1
-	return s
-}
 
 func TestPeekLeavesTheBodyWhole(t *testing.T) {
 	const doc = `{"__type":"ThrottlingException","message":"` // to be continued
@@ -77,7 +57,7 @@ func TestPeekLeavesTheBodyWhole(t *testing.T) {
 			func(r io.Reader) io.Reader { return r }, iotest.HalfReader, iotest.DataErrReader,
 		} {
 			ctx, trace := WithTrace(t.Context())
-			transport := &Transport{Base: respond(400, tt.contentType, reader(strings.NewReader(tt.body)), tt.header), Strategy: once()}
+			transport := &Transport{Base: testkit.Stream(400, reader(strings.NewReader(tt.body)), "Content-Type: "+tt.contentType, tt.header), Strategy: noWait(attempts(1))}
 			resp, err := transport.RoundTrip(newRequest(t, "GET", nil).WithContext(ctx))
 			require.NoError(t, err)
 			body, err := io.ReadAll(resp.Body)
@@ -117,7 +97,7 @@ func TestPeekOfASlowBody(t *testing.T) {
 		}()
 		ctx, trace := WithTrace(t.Context())
 		start := time.Now()
-		transport := &Transport{Base: respond(400, "application/json", r), Strategy: once()}
+		transport := &Transport{Base: testkit.Stream(400, r, "Content-Type: application/json"), Strategy: noWait(attempts(1))}
 		resp, err := transport.RoundTrip(newRequest(t, "GET", nil).WithContext(ctx))
 		require.NoError(t, err)
 		require.Equal(t, peekTime, time.Since(start))
@@ -135,7 +115,7 @@ func TestPeekEndsWithTheContext(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 		defer cancel()
 		start := time.Now()
-		resp, err := (&Transport{Base: respond(503, "application/json", r)}).RoundTrip(newRequest(t, "GET", nil).WithContext(ctx))
+		resp, err := (&Transport{Base: testkit.Stream(503, r, "Content-Type: application/json")}).RoundTrip(newRequest(t, "GET", nil).WithContext(ctx))
 		require.Equal(t, 100*time.Millisecond, time.Since(start))
 		require.NoError(t, err)
 		require.NoError(t, resp.Body.Close(), "closing ends the reading that is still under way")
@@ -147,7 +127,7 @@ func TestPeekEndsWithTheContext(t *testing.T) {
 // also if the body would tell it only once.
 func TestErrorDuringALookReachesTheCaller(t *testing.T) {
 	reads := 0
-	body := readerFunc(func(p []byte) (int, error) {
+	body := testkit.ReaderFunc(func(p []byte) (int, error) {
 		switch reads++; reads {
 		case 1:
 			return copy(p, `{"__type":`), nil
@@ -157,7 +137,7 @@ func TestErrorDuringALookReachesTheCaller(t *testing.T) {
 			return 0, io.EOF
 		}
 	})
-	resp, err := (&Transport{Base: respond(400, "application/json", body)}).RoundTrip(newRequest(t, "GET", nil))
+	resp, err := (&Transport{Base: testkit.Stream(400, body, "Content-Type: application/json")}).RoundTrip(newRequest(t, "GET", nil))
 	require.NoError(t, err)
 	got, err := io.ReadAll(resp.Body)
 	require.ErrorIs(t, err, io.ErrUnexpectedEOF)
@@ -167,8 +147,8 @@ func TestErrorDuringALookReachesTheCaller(t *testing.T) {
 // A body that panics does so where the caller reads it, not in a goroutine that
 // nobody can guard.
 func TestBodyThatPanicsDuringALook(t *testing.T) {
-	body := readerFunc(func([]byte) (int, error) { panic("broken") })
-	resp, err := (&Transport{Base: respond(400, "application/json", body)}).RoundTrip(newRequest(t, "GET", nil))
+	body := testkit.ReaderFunc(func([]byte) (int, error) { panic("broken") })
+	resp, err := (&Transport{Base: testkit.Stream(400, body, "Content-Type: application/json")}).RoundTrip(newRequest(t, "GET", nil))
 	require.NoError(t, err)
 	require.PanicsWithValue(t, "broken", func() { _, _ = io.ReadAll(resp.Body) })
 }
@@ -182,7 +162,7 @@ func TestDiscard(t *testing.T) {
 		delay   time.Duration
 	}{
 		"short":                  {func() io.Reader { return strings.NewReader("short") }, 0, 0},
-		"endless":                {func() io.Reader { return endless{} }, 0, 0},
+		"endless":                {func() io.Reader { return testkit.Endless }, 0, 0},
 		"stalled":                {stalled, 0, discardTime},
 		"stalled, short backoff": {stalled, discardTime / 2, discardTime},
 		"stalled, long backoff":  {stalled, time.Second, time.Second},
@@ -192,14 +172,14 @@ func TestDiscard(t *testing.T) {
 				s := Standard()
 				s.MaxAttempts, s.Backoff = 2, Constant{Wait: tt.backoff}
 				base := script(func(req *http.Request) (*http.Response, error) {
-					return respond(503, "text/plain", tt.body())(req)
+					return testkit.Stream(503, tt.body(), "Content-Type: text/plain")(req)
 				}, status(200))
 				resp, err := get(t.Context(), &Transport{Base: base, Strategy: s})
 				require.NoError(t, err)
 				require.Equal(t, 200, resp.StatusCode)
-				require.Equal(t, []time.Duration{tt.delay}, base.waits())
+				require.Equal(t, []time.Duration{tt.delay}, base.Waits())
 				synctest.Wait()
-				base.requireClosed(t, 0)
+				base.RequireClosed(t, 0)
 			})
 		})
 	}
@@ -210,22 +190,20 @@ func TestCloseAfterALook(t *testing.T) {
 	base := script(jsonError(400, "ValidationException"))
 	resp, err := (&Transport{Base: base}).RoundTrip(newRequest(t, "GET", nil))
 	require.NoError(t, err)
-	require.Equal(t, 0, base.bodies[0].closes())
+	require.Equal(t, 0, base.Bodies()[0].Closes())
 	require.NoError(t, resp.Body.Close())
-	require.Equal(t, 1, base.bodies[0].closes())
+	require.Equal(t, 1, base.Bodies()[0].Closes())
 }
 
 // A Close that waits, as over HTTP/2 for the request's body, keeps no retry.
 func TestCloseThatBlocksHoldsNoRetry(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := noWait()
-		s.Backoff = Constant{Wait: time.Second}
 		base := script(func(*http.Request) (*http.Response, error) {
 			return &http.Response{StatusCode: 503, Body: slowClose{}}, nil
 		}, status(200))
-		_, err := (&Transport{Base: base, Strategy: s}).RoundTrip(newRequest(t, "PUT", strings.NewReader("body")))
+		_, err := (&Transport{Base: base, Strategy: noWait(waits(time.Second))}).RoundTrip(newRequest(t, "PUT", strings.NewReader("body")))
 		require.NoError(t, err)
-		require.Equal(t, milliseconds(1000), base.waits())
+		require.Equal(t, milliseconds(1000), base.Waits())
 		time.Sleep(time.Hour)
 	})
 }
@@ -234,10 +212,6 @@ type slowClose struct{}
 
 func (slowClose) Read([]byte) (int, error) { return 0, io.EOF }
 func (slowClose) Close() error             { time.Sleep(time.Hour); return nil }
-
-type endless struct{}
-
-func (endless) Read(p []byte) (int, error) { return len(p), nil }
 
 // stalled is a body that never comes, until it is closed.
 func stalled() io.Reader {
@@ -249,9 +223,8 @@ func TestDiscardReadsNoMoreThanItsLimit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for _, contentType := range []string{"text/plain", "application/json"} {
 			counted := &countingReader{}
-			base := script(step(respond(503, contentType, counted)), status(200))
-			s := noWait()
-			_, err := get(t.Context(), &Transport{Base: base, Strategy: s})
+			base := script(testkit.Stream(503, counted, "Content-Type: "+contentType), status(200))
+			_, err := get(t.Context(), &Transport{Base: base, Strategy: noWait()})
 			require.NoError(t, err)
 			require.LessOrEqual(t, counted.n, int64(readAhead), "what was peeked included")
 			require.Positive(t, counted.n)
@@ -266,54 +239,64 @@ func (r *countingReader) Read(p []byte) (int, error) {
 	return len(p), nil
 }
 
+// An endlessBody is an error's body without an end. Looking into it takes a
+// moment if its type says that there may be a code in it.
+type endlessBody struct {
+	contentType string
+	body        func() io.Reader
+}
+
 // An error body that has no end, in whatever way, keeps a retry for no longer
 // than the backoff, or the moment that it may take anyway, and RoundTrip never
 // goes on after the deadline.
 func TestErrorBodiesAndDeadlines(t *testing.T) {
 	trickling := func() io.Reader {
-		return readerFunc(func(p []byte) (int, error) {
+		return testkit.ReaderFunc(func(p []byte) (int, error) {
 			time.Sleep(3 * time.Millisecond)
 			return copy(p, "x"), nil
 		})
 	}
-	for contentType, look := range map[string]time.Duration{"text/plain": discardTime, "application/json": peekTime + discardTime, "application/xml": peekTime + discardTime} {
-		for kind, body := range map[string]func() io.Reader{"stalled": stalled, "trickling": trickling, "endless": func() io.Reader { return endless{} }} {
-			for _, backoff := range []time.Duration{0, discardTime / 2, 100 * time.Millisecond, time.Second} {
-				for _, deadline := range []time.Duration{0, time.Millisecond, 97 * time.Millisecond, 300 * time.Millisecond, 5 * time.Second} {
-					t.Run(fmt.Sprint(contentType, "/", kind, "/", backoff, "/", deadline), func(t *testing.T) {
-						synctest.Test(t, func(t *testing.T) {
-							ctx := t.Context()
-							if deadline > 0 {
-								var cancel context.CancelFunc
-								ctx, cancel = context.WithTimeout(ctx, deadline)
-								defer cancel()
-							}
-							s := noWait()
-							s.MaxAttempts, s.Backoff = 4, Constant{Wait: backoff}
-							base := script(func(req *http.Request) (*http.Response, error) {
-								return respond(503, contentType, body())(req)
-							})
-							begun := time.Now()
-							resp, err := (&Transport{Base: base, Strategy: s}).RoundTrip(newRequest(t, "GET", nil).WithContext(ctx))
-							if deadline > 0 {
-								require.LessOrEqual(t, time.Since(begun), deadline)
-							} else {
-								require.NoError(t, err)
-							}
-							if err == nil {
-								require.NoError(t, resp.Body.Close())
-							}
-							for _, wait := range base.waits() {
-								require.LessOrEqual(t, wait, max(backoff, look))
-							}
-							time.Sleep(time.Minute)
-							base.requireClosed(t, 0)
-						})
-					})
-				}
+	kinds := map[string]func() io.Reader{"stalled": stalled, "trickling": trickling, "endless": func() io.Reader { return testkit.Endless }}
+	for kind, body := range kinds {
+		for _, contentType := range []string{"text/plain", "application/json", "application/xml"} {
+			for backoff, deadline := range testkit.Pairs(milliseconds(0, 5, 100, 1000), milliseconds(0, 1, 97, 300, 5000)) {
+				t.Run(fmt.Sprint(contentType, "/", kind, "/", backoff, "/", deadline), func(t *testing.T) {
+					synctest.Test(t, func(t *testing.T) { endlessBody{contentType, body}.meet(t, backoff, deadline) })
+				})
 			}
 		}
 	}
+}
+
+// meet sends a request that meets the body, with a deadline unless that is 0.
+func (b endlessBody) meet(t *testing.T, backoff, deadline time.Duration) {
+	ctx, look := t.Context(), discardTime
+	if b.contentType != "text/plain" {
+		look += peekTime
+	}
+	if deadline > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, deadline)
+		defer cancel()
+	}
+	base := script(func(req *http.Request) (*http.Response, error) {
+		return testkit.Stream(503, b.body(), "Content-Type: "+b.contentType)(req)
+	})
+	begun := time.Now()
+	resp, err := (&Transport{Base: base, Strategy: noWait(attempts(4), waits(backoff))}).RoundTrip(newRequest(t, "GET", nil).WithContext(ctx))
+	if deadline > 0 {
+		require.LessOrEqual(t, time.Since(begun), deadline)
+	} else {
+		require.NoError(t, err)
+	}
+	if err == nil {
+		require.NoError(t, resp.Body.Close())
+	}
+	for _, wait := range base.Waits() {
+		require.LessOrEqual(t, wait, max(backoff, look))
+	}
+	time.Sleep(time.Minute) // in the bubble's time
+	base.RequireClosed(t, 0)
 }
 
 // A look into a slow body is part of the backoff, so a retry that is due before
@@ -322,14 +305,43 @@ func TestLookIntoTheBodyCountsOnceAgainstTheDeadline(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), 600*time.Millisecond)
 		defer cancel()
-		s := noWait()
-		s.Backoff = Constant{Wait: 500 * time.Millisecond}
 		base := script(func(req *http.Request) (*http.Response, error) {
-			return respond(503, "application/json", stalled())(req)
+			return testkit.Stream(503, stalled(), "Content-Type: application/json")(req)
 		}, status(200))
-		resp, err := get(ctx, &Transport{Base: base, Strategy: s})
+		resp, err := get(ctx, &Transport{Base: base, Strategy: noWait(waits(500 * time.Millisecond))})
 		require.NoError(t, err)
 		require.Equal(t, 200, resp.StatusCode)
-		require.Equal(t, milliseconds(500), base.waits())
+		require.Equal(t, milliseconds(500), base.Waits())
 	})
+}
+
+// The trailers of a response may be looked at before its body is read; a peek
+// that is still waiting for the network must not write them meanwhile. (It takes
+// the race detector to see it here. Without it, the map's own check may end the
+// program.)
+func TestPeekLeavesTheTrailersAlone(t *testing.T) {
+	for _, protocol := range []string{"h1", "h2"} {
+		t.Run(protocol, func(t *testing.T) {
+			goOn := make(chan struct{})
+			url, base := testkit.Serve(t, protocol, func(w http.ResponseWriter, r *http.Request) {
+				w.Header().Set("Trailer", "Sum")
+				w.Header().Set("Content-Type", "application/json")
+				w.WriteHeader(400)
+				_, _ = io.WriteString(w, `{"code":`)
+				_ = http.NewResponseController(w).Flush()
+				<-goOn
+				w.Header().Set("Sum", "1")
+			})
+			resp, err := (&Transport{Base: base}).RoundTrip(testkit.RequestTo(t, "GET", url, nil))
+			require.NoError(t, err)
+			close(goOn)
+			for end := time.Now().Add(100 * time.Millisecond); time.Now().Before(end); {
+				for name := range resp.Trailer {
+					_ = resp.Trailer[name]
+				}
+				time.Sleep(time.Millisecond) // between looks, over real connections
+			}
+			require.NoError(t, resp.Body.Close())
+		})
+	}
 }

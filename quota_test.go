@@ -42,67 +42,43 @@ func (q *listeningQuota) Take(_ context.Context, f retrip.Failure) bool {
 
 // A quota hears of each attempt once, and is asked last.
 func TestQuotaHearsOfEachAttempt(t *testing.T) {
-	type play = func(*http.Request) (*http.Response, error)
-	answers := func(status int, header ...string) play {
-		return func(req *http.Request) (*http.Response, error) {
-			resp := answerWith(req, status, "")
-			if len(header) == 2 {
-				resp.Header.Set(header[0], header[1])
-			}
-			return resp, nil
-		}
+	failure := func(attempt int, class retrip.Class) retrip.Failure {
+		return retrip.Failure{Class: class, Attempt: attempt, MaxAttempts: 3, Cost: 5}
 	}
-	fails := func(err error) play { return func(*http.Request) (*http.Response, error) { return nil, err } }
-	failure := func(attempt int, class retrip.Class, change ...func(*retrip.Failure)) retrip.Failure {
-		f := retrip.Failure{Class: class, Attempt: attempt, MaxAttempts: 3, Cost: 5}
-		for _, change := range change {
-			change(&f)
-		}
-		return f
-	}
-	hint := func(f *retrip.Failure) { f.Hint, f.Hinted = true, 1 }
-	hinted := func(f *retrip.Failure) { f.Hinted = 1 } // before
-	timeout := func(f *retrip.Failure) { f.Timeout = true }
-	asks := func(f retrip.Failure) []any { return []any{f, asked(f)} }
-	rows := map[string]struct {
+	hinted := func(f retrip.Failure) retrip.Failure { f.Hinted = 1; return f } // once, by now
+	timeout := func(f retrip.Failure) retrip.Failure { f.Timeout = true; return f }
+	transient := failure(1, retrip.Transient)
+	hint, second := hinted(failure(1, retrip.Throttled)), timeout(hinted(failure(2, retrip.Transient)))
+	hint.Hint = true
+	for name, row := range map[string]struct {
 		method string
 		allow  int
-		plays  []play
-		want   [][]any
+		steps  []step
+		want   []any
 	}{
-		"success": {"GET", 9, []play{answers(200)}, [][]any{{answered{retrip.Success, 0}}}},
-		"an answer that is none of the server's fault": {"GET", 9, []play{answers(404)}, [][]any{{answered{retrip.Permanent, 0}}}},
-		"no answer, for good":                          {"GET", 9, []play{fails(x509.UnknownAuthorityError{})}, nil},
-		"recovers":                                     {"GET", 9, []play{answers(503), answers(200)}, [][]any{asks(failure(1, retrip.Transient)), {answered{retrip.Success, 5}}}},
-		"refused":                                      {"GET", 0, []play{answers(503)}, [][]any{asks(failure(1, retrip.Transient))}},
-		"not idempotent":                               {"POST", 9, []play{answers(503)}, [][]any{{failure(1, retrip.Transient)}}},
-		"a wait over the cap":                          {"GET", 9, []play{answers(429, "Retry-After", "99")}, [][]any{{failure(1, retrip.Throttled)}}},
-		"all attempts": {"GET", 9, []play{answers(429, "Retry-After", "1"), fails(syscall.ETIMEDOUT), answers(503)}, [][]any{
-			asks(failure(1, retrip.Throttled, hint)), asks(failure(2, retrip.Transient, hinted, timeout)), {failure(3, retrip.Transient, hinted)},
+		"success":             {"GET", 9, []step{status(200)}, []any{answered{retrip.Success, 0}}},
+		"the client's fault":  {"GET", 9, []step{status(404)}, []any{answered{retrip.Permanent, 0}}},
+		"no answer, for good": {"GET", 9, []step{fails(x509.UnknownAuthorityError{})}, nil},
+		"recovers":            {"GET", 9, []step{status(503), status(200)}, []any{transient, asked(transient), answered{retrip.Success, 5}}},
+		"refused":             {"GET", 0, []step{status(503)}, []any{transient, asked(transient)}},
+		"not idempotent":      {"POST", 9, []step{status(503)}, []any{transient}},
+		"a wait over the cap": {"GET", 9, []step{status(429, "Retry-After: 99")}, []any{failure(1, retrip.Throttled)}},
+		"all attempts": {"GET", 9, []step{status(429, "Retry-After: 1"), fails(syscall.ETIMEDOUT), status(503)}, []any{
+			hint, asked(hint), second, asked(second), hinted(failure(3, retrip.Transient)),
 		}},
-	}
-	for name, row := range rows {
+	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				quota := &listeningQuota{allow: row.allow}
 				s := retrip.Standard()
 				s.Quota = quota
-				sent := 0
-				transport := &retrip.Transport{Strategy: s, Base: roundTrip(func(req *http.Request) (*http.Response, error) {
-					sent++
-					return row.plays[sent-1](req)
-				})}
-				req, err := http.NewRequestWithContext(t.Context(), row.method, "http://example.com/", nil)
-				require.NoError(t, err)
-				resp, err := transport.RoundTrip(req)
+				base := script(row.steps...)
+				resp, err := (&retrip.Transport{Strategy: s, Base: base}).RoundTrip(newRequest(t, row.method, nil))
 				if err == nil {
 					require.NoError(t, resp.Body.Close())
 				}
-				var want []any
-				for _, heard := range row.want {
-					want = append(want, heard...)
-				}
-				require.Equal(t, want, withoutTimes(quota.heard))
+				require.Len(t, base.Sent(), len(row.steps))
+				require.Equal(t, row.want, withoutTimes(quota.heard))
 			})
 		})
 	}
@@ -130,19 +106,18 @@ func TestQuotaAndCancels(t *testing.T) {
 		quota := &listeningQuota{allow: 9}
 		s := retrip.Standard()
 		s.Quota, s.Backoff = quota, retrip.Constant{Wait: time.Minute}
-		transport := &retrip.Transport{Strategy: s, Base: roundTrip(func(req *http.Request) (*http.Response, error) {
+		transport := &retrip.Transport{Strategy: s, Base: step(func(req *http.Request) (*http.Response, error) {
 			if req.Method == "HEAD" {
 				<-req.Context().Done()
 				return nil, req.Context().Err()
 			}
-			return answerWith(req, 503, ""), nil
+			return answer(503, "")(req)
 		})}
 		for _, method := range []string{"HEAD", "GET"} {
 			ctx, cancel := context.WithCancel(t.Context())
 			time.AfterFunc(time.Second, cancel)
-			req, err := http.NewRequestWithContext(ctx, method, "http://example.com/", nil)
-			require.NoError(t, err)
-			_, err = transport.RoundTrip(req)
+			req := newRequest(t, method, nil).WithContext(ctx)
+			_, err := transport.RoundTrip(req)
 			require.ErrorIs(t, err, context.Canceled)
 		}
 		f := retrip.Failure{Class: retrip.Transient, Attempt: 1, MaxAttempts: 3, Cost: 5}
@@ -156,14 +131,13 @@ func TestQuotaHearsOfACancelledRetryThatCostNothing(t *testing.T) {
 		quota := &listeningQuota{allow: 9}
 		s := retrip.Legacy()
 		s.Quota, s.ThrottleBackoff = quota, retrip.Constant{Wait: time.Minute}
-		transport := &retrip.Transport{Strategy: s, Base: roundTrip(func(req *http.Request) (*http.Response, error) {
-			return answerWith(req, 429, ""), nil
+		transport := &retrip.Transport{Strategy: s, Base: step(func(req *http.Request) (*http.Response, error) {
+			return answer(429, "")(req)
 		})}
 		ctx, cancel := context.WithCancel(t.Context())
 		time.AfterFunc(time.Second, cancel)
-		req, err := http.NewRequestWithContext(ctx, "GET", "http://example.com/", nil)
-		require.NoError(t, err)
-		_, err = transport.RoundTrip(req)
+		req := newRequest(t, "GET", nil).WithContext(ctx)
+		_, err := transport.RoundTrip(req)
 		require.ErrorIs(t, err, context.Canceled)
 		f := retrip.Failure{Class: retrip.Throttled, Attempt: 1, MaxAttempts: 4}
 		require.Equal(t, []any{f, asked(f), returned(0)}, withoutTimes(quota.heard))

@@ -15,6 +15,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/retrip-go/retrip/internal/testkit"
 )
 
 // The request is the caller's, who has it back as it was.
@@ -52,8 +54,8 @@ func TestNoFieldOfTheRequestChanges(t *testing.T) {
 	}
 	for end, steps := range ends {
 		for way := range ways(nil) {
-			for _, kind := range bodyKinds {
-				t.Run(end+"/"+way+"/"+kind.name, func(t *testing.T) {
+			for _, kind := range testkit.BodyKinds {
+				t.Run(end+"/"+way+"/"+kind.Name, func(t *testing.T) {
 					synctest.Test(t, func(t *testing.T) {
 						ctx := t.Context()
 						if end == "cancelled" {
@@ -65,7 +67,7 @@ func TestNoFieldOfTheRequestChanges(t *testing.T) {
 							return map[string][]string{"Spare": slices.Grow([]string{"a"}, 3), "mixed-Case": {"b", "c"}}
 						}
 						req := newRequest(t, "PUT", nil).WithContext(ctx)
-						kind.open(t, req, small)
+						kind.Open(t, req, testkit.Small)
 						req.Header, req.Trailer, req.Form, req.PostForm = spare(), http.Header{"T": {"v"}}, spare(), spare()
 						req.MultipartForm = &multipart.Form{Value: spare()}
 						req.TransferEncoding = slices.Grow([]string{"chunked"}, 3)
@@ -97,10 +99,10 @@ func TestNoFieldOfTheRequestChanges(t *testing.T) {
 // "should not modify the request, except for consuming and closing the
 // Request's Body."
 func TestRequestIsNotModified(t *testing.T) {
-	noLeaks(t)
-	for _, protocol := range allProtocols {
+	testkit.NoLeaks(t)
+	for _, protocol := range testkit.AllProtocols {
 		var hits atomic.Int64
-		url, base := serve(t, protocol, func(w http.ResponseWriter, r *http.Request) {
+		url, base := testkit.Serve(t, protocol, func(w http.ResponseWriter, r *http.Request) {
 			_, _ = io.Copy(io.Discard, r.Body)
 			if len(r.Header["Added"]) > 1 {
 				t.Error("what Prepare adds piles up")
@@ -117,14 +119,14 @@ func TestRequestIsNotModified(t *testing.T) {
 		}}
 		for name, transport := range all {
 			transport.Strategy = noWait()
-			for _, b := range bodyKinds {
-				t.Run(protocol+"/"+name+"/"+b.name, func(t *testing.T) {
-					if b.over {
-						b.content = small // three attempts for all
+			for _, b := range testkit.BodyKinds {
+				t.Run(protocol+"/"+name+"/"+b.Name, func(t *testing.T) {
+					if b.Over {
+						b.Content = testkit.Small // three attempts for all
 					}
-					req := requestTo(t, "PUT", url+"/path?query")
+					req := testkit.RequestTo(t, "PUT", url+"/path?query", nil)
 					req.Header["mixed-Case"] = []string{"a", "b"}
-					closed := b.open(t, req, b.content)
+					closed := b.Open(t, req, b.Content)
 					if req.Body != nil {
 						req.Trailer = http.Header{"T": {"v"}} // without a body, net/http never ends the stream
 					}
@@ -133,7 +135,7 @@ func TestRequestIsNotModified(t *testing.T) {
 					require.NoError(t, err)
 					require.Equal(t, 200, resp.StatusCode)
 					require.NoError(t, resp.Body.Close())
-					eventually(t, closed, "the close of the request's body")
+					testkit.Eventually(t, closed, "the close of the request's body")
 					requireUnchanged(t, req, &was, deep)
 				})
 			}
@@ -163,32 +165,32 @@ func requireUnchanged(t *testing.T, req, was, deep *http.Request) {
 // has been closed", but then they may, whatever was done with it. (Run it with
 // the race detector: it is what notices.)
 func TestRequestMayBeReused(t *testing.T) {
-	noLeaks(t)
-	for _, protocol := range allProtocols {
+	testkit.NoLeaks(t)
+	for _, protocol := range testkit.AllProtocols {
 		var hits atomic.Int64
-		url, base := serve(t, protocol, func(w http.ResponseWriter, r *http.Request) {
+		url, base := testkit.Serve(t, protocol, func(w http.ResponseWriter, r *http.Request) {
 			_, _ = io.Copy(io.Discard, r.Body)
 			if hits.Add(1)%2 == 1 {
 				w.Header().Set("Content-Type", "application/json")
 				w.WriteHeader(503)
-				_, _ = w.Write(small)
+				_, _ = w.Write(testkit.Small)
 			}
 		})
 		for way, transport := range transports(base) {
 			transport.Strategy = noWait()
-			for _, kind := range bodyKinds {
-				if kind.over {
+			for _, kind := range testkit.BodyKinds {
+				if kind.Over {
 					continue
 				}
-				t.Run(protocol+"/"+way+"/"+kind.name, func(t *testing.T) {
-					req := requestTo(t, "PUT", url)
+				t.Run(protocol+"/"+way+"/"+kind.Name, func(t *testing.T) {
+					req := testkit.RequestTo(t, "PUT", url, nil)
 					for i := range 5 {
-						closed := kind.open(t, req, small)
+						closed := kind.Open(t, req, testkit.Small)
 						resp, err := transport.RoundTrip(req)
 						require.NoError(t, err)
 						require.Equal(t, 200, resp.StatusCode)
 						require.NoError(t, resp.Body.Close())
-						eventually(t, closed, "the close of the request's body")
+						testkit.Eventually(t, closed, "the close of the request's body")
 						req.Header.Set("Number", fmt.Sprint(i)) // a race if anybody still reads it
 						req.URL.Path, req.Host, req.Method = fmt.Sprint("/", i), "example.com", "PUT"
 						req.Body, req.GetBody, req.ContentLength = nil, nil, 0
@@ -208,9 +210,9 @@ func TestBodyWithGetBodyIsLeftToTheBase(t *testing.T) {
 		for _, cancelled := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%s/cancelled %v", way, cancelled), func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
-					var opened []*countedBody
+					var opened []*testkit.Body
 					open := func() (io.ReadCloser, error) {
-						opened = append(opened, &countedBody{trackedBody: trackedBody{ReadCloser: io.NopCloser(bytes.NewReader(large))}})
+						opened = append(opened, &testkit.Body{ReadCloser: io.NopCloser(bytes.NewReader(testkit.Large))})
 						return opened[len(opened)-1], nil
 					}
 					req := newRequest(t, "PUT", nil)
@@ -218,10 +220,10 @@ func TestBodyWithGetBodyIsLeftToTheBase(t *testing.T) {
 						req = req.WithContext(gone)
 					}
 					req.Body, _ = open()
-					req.GetBody, req.ContentLength = open, int64(len(large))
-					transport := ways(roundTripFunc(func(out *http.Request) (*http.Response, error) {
+					req.GetBody, req.ContentLength = open, int64(len(testkit.Large))
+					transport := ways(step(func(out *http.Request) (*http.Response, error) {
 						defer out.Body.Close()
-						require.Zero(t, opened[len(opened)-1].read.Load(), "read before it was sent")
+						require.Zero(t, opened[len(opened)-1].BytesRead(), "read before it was sent")
 						if out.Context().Err() != nil {
 							return nil, out.Context().Err()
 						}
@@ -237,7 +239,7 @@ func TestBodyWithGetBodyIsLeftToTheBase(t *testing.T) {
 					synctest.Wait()
 					require.Len(t, opened, map[bool]int{false: 3, true: 1}[cancelled])
 					for _, body := range opened {
-						require.Equal(t, 1, body.closes())
+						require.Equal(t, 1, body.Closes())
 					}
 				})
 			})
@@ -251,7 +253,7 @@ func TestMarkOutlivesTheRequest(t *testing.T) {
 	inner := &Transport{Base: script(status(200))}
 	done := make(chan struct{})
 	attempts := 0
-	base := roundTripFunc(func(req *http.Request) (*http.Response, error) {
+	base := step(func(req *http.Request) (*http.Response, error) {
 		if attempts++; attempts == 1 {
 			return status(503)(req)
 		}

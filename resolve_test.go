@@ -18,7 +18,7 @@ func TestBaseThatTakesGetBody(t *testing.T) {
 	for name, observe := range map[string]func(Event){"not observed": nil, "observed": func(Event) {}} {
 		t.Run(name, func(t *testing.T) {
 			var sent []string
-			base := roundTripFunc(func(req *http.Request) (*http.Response, error) {
+			base := step(func(req *http.Request) (*http.Response, error) {
 				body, err := io.ReadAll(req.Body)
 				require.NoError(t, err)
 				require.NoError(t, req.Body.Close())

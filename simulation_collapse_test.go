@@ -19,31 +19,22 @@ import (
 // and are tried three times for 3 s. Above some 64 attempts a second no answer
 // comes in time, so whoever makes that many keeps the server down.
 //
-// First the table's runs, which have no quota, to show that the model is the
-// same. Then the modes: the quota ends what the backoff does not.
+// First the table's runs, which have no quota, to show that the model is the same.
 func TestSimulatedCollapse(t *testing.T) {
-	noQuota := func(backoff Backoff) func() *Strategy {
-		return func() *Strategy {
-			s := Standard()
-			s.Quota, s.Backoff = nil, backoff
-			return s
-		}
-	}
 	patient := FullJitter{Base: 20 * time.Second}
-
 	replays := []struct {
 		name      string
 		strategy  func() *Strategy
 		rate      func(at float64) float64
 		tolerance float64 // per second
 	}{
-		{"spike_no_backoff", noQuota(Constant{}), spike, 5},
-		{"spike_backoff_and_jitter", noQuota(patient), spike, 5},
+		{"spike_no_backoff", withoutQuota(Constant{}), spike, 5},
+		{"spike_backoff_and_jitter", withoutQuota(patient), spike, 5},
 		// The collapse begins at a time of chance, around second 23: three standard
 		// deviations between means of ten runs are 36 timeouts a second then, and
 		// 10 elsewhere.
-		{"ramp_no_backoff", noQuota(Constant{}), ramp, 12},
-		{"ramp_backoff_and_jitter", noQuota(patient), ramp, 12},
+		{"ramp_no_backoff", withoutQuota(Constant{}), ramp, 12},
+		{"ramp_backoff_and_jitter", withoutQuota(patient), ramp, 12},
 	}
 	for _, tt := range replays {
 		t.Run(tt.name, func(t *testing.T) {
@@ -66,7 +57,10 @@ func TestSimulatedCollapse(t *testing.T) {
 			}
 		})
 	}
+}
 
+// The same with the modes: the quota ends what the backoff does not.
+func TestSimulatedCollapseOfTheModes(t *testing.T) {
 	tests := []struct {
 		name     string
 		strategy func() *Strategy
@@ -77,7 +71,7 @@ func TestSimulatedCollapse(t *testing.T) {
 		{"standard, ramp", Standard, ramp, true},
 		{"cost 14, spike", cost14, spike, true},
 		{"cost 14, ramp", cost14, ramp, true},
-		{"standard without its quota, ramp", noQuota(Standard().Backoff), ramp, false},
+		{"standard without its quota, ramp", withoutQuota(Standard().Backoff), ramp, false},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -97,6 +91,15 @@ func TestSimulatedCollapse(t *testing.T) {
 				require.Greater(t, amplification, 2.0)
 			}
 		})
+	}
+}
+
+// withoutQuota makes standard strategies without a quota.
+func withoutQuota(backoff Backoff) func() *Strategy {
+	return func() *Strategy {
+		s := noWait()
+		s.Backoff = backoff
+		return s
 	}
 }
 

@@ -287,7 +287,7 @@ func TestSimulatedOutage(t *testing.T) {
 			_, err := get(t.Context(), client)
 			require.Error(t, err)
 		}
-		require.Equal(t, requests+tt.retries, len(base.sent()))
+		require.Equal(t, requests+tt.retries, len(base.Sent()))
 	}
 }
 

@@ -81,7 +81,7 @@ func TestSkewedPostWasNotProcessed(t *testing.T) {
 func TestConcurrentSkew(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const ahead = time.Hour
-		base := roundTripFunc(func(req *http.Request) (*http.Response, error) {
+		base := step(func(req *http.Request) (*http.Response, error) {
 			time.Sleep(time.Second)
 			signed, err := http.ParseTime(req.Header.Get("Signed"))
 			if err != nil {
@@ -128,5 +128,45 @@ func TestConcurrentSkew(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, 200, resp.StatusCode)
 		require.Equal(t, 2, attempts)
+	})
+}
+
+func TestSkewIsMeasuredAndSignedFor(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const ahead = 10 * time.Minute
+		var signed []time.Duration
+		refuse := func(req *http.Request) (*http.Response, error) {
+			resp, _ := jsonError(403, "RequestTimeTooSkewed")(req)
+			return resp, nil
+		}
+		withDate := func(play step) step {
+			return func(req *http.Request) (*http.Response, error) {
+				time.Sleep(2 * time.Second)
+				resp, err := play(req)
+				resp.Header.Set("Date", time.Now().Add(ahead-time.Second).UTC().Format(http.TimeFormat))
+				resp.TLS = tlsState
+				return resp, err
+			}
+		}
+		base := script(withDate(refuse), withDate(status(200)))
+		transport := &Transport{Base: base, Prepare: func(_ *http.Request, p PrepareInfo) error {
+			signed = append(signed, p.Skew)
+			return nil
+		}}
+		for range 2 {
+			resp, err := get(t.Context(), transport)
+			require.NoError(t, err)
+			require.Equal(t, 200, resp.StatusCode)
+		}
+		require.Len(t, signed, 3)
+		require.Zero(t, signed[0])
+		for _, s := range signed[1:] { // the Date header has no fraction
+			require.InDelta(t, ahead.Seconds(), s.Seconds(), 1)
+		}
+
+		base = script(withDate(refuse), withDate(status(200)))
+		resp, err := get(t.Context(), &Transport{Base: base})
+		require.NoError(t, err)
+		require.Equal(t, 403, resp.StatusCode, "without Prepare the next signature would be as wrong")
 	})
 }

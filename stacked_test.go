@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/retrip-go/retrip"
+	"github.com/retrip-go/retrip/internal/testkit"
 )
 
 // Transports that are stacked add up their attempts, also where a layer between
@@ -47,15 +48,14 @@ func TestStackedTransportsAddAcrossLayers(t *testing.T) {
 			t.Run(name+" "+method, func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					calls := 0
-					inner := &retrip.Transport{Base: roundTrip(func(req *http.Request) (*http.Response, error) {
+					inner := &retrip.Transport{Base: step(func(req *http.Request) (*http.Response, error) {
 						calls++
-						return answerWith(req, 503, ""), nil
+						return answer(503, "")(req)
 					})}
-					outer := &retrip.Transport{Base: roundTrip(func(req *http.Request) (*http.Response, error) {
+					outer := &retrip.Transport{Base: step(func(req *http.Request) (*http.Response, error) {
 						return inner.RoundTrip(change(req))
 					})}
-					req, err := http.NewRequestWithContext(t.Context(), method, "http://example.com/path?a=b", strings.NewReader("body"))
-					require.NoError(t, err)
+					req := testkit.RequestTo(t, method, "http://example.com/path?a=b", strings.NewReader("body"))
 					resp, err := outer.RoundTrip(req)
 					require.NoError(t, err)
 					require.NoError(t, resp.Body.Close())
@@ -72,11 +72,11 @@ func TestStackedTransportsAddAcrossLayers(t *testing.T) {
 func TestStackedTransportsRetryATokenFetch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		calls := map[string]int{}
-		inner := &retrip.Transport{Base: roundTrip(func(req *http.Request) (*http.Response, error) {
+		inner := &retrip.Transport{Base: step(func(req *http.Request) (*http.Response, error) {
 			calls[req.URL.Path]++
-			return answerWith(req, 503, ""), nil
+			return answer(503, "")(req)
 		})}
-		outer := &retrip.Transport{Base: roundTrip(func(req *http.Request) (*http.Response, error) {
+		outer := &retrip.Transport{Base: step(func(req *http.Request) (*http.Response, error) {
 			token, err := http.NewRequestWithContext(req.Context(), req.Method, "http://example.com/token", nil)
 			require.NoError(t, err)
 			resp, err := inner.RoundTrip(token)
@@ -86,8 +86,7 @@ func TestStackedTransportsRetryATokenFetch(t *testing.T) {
 			out.URL.Path = "/changed"
 			return inner.RoundTrip(out)
 		})}
-		req, err := http.NewRequestWithContext(t.Context(), "GET", "http://example.com/path", nil)
-		require.NoError(t, err)
+		req := testkit.RequestTo(t, "GET", "http://example.com/path", nil)
 		resp, err := outer.RoundTrip(req)
 		require.NoError(t, err)
 		require.NoError(t, resp.Body.Close())
@@ -101,23 +100,22 @@ func TestStackedTransportsRetryOtherRequests(t *testing.T) {
 	for _, other := range [][2]string{{"HEAD", "http://example.com/path?a=b"}, {"GET", "http://elsewhere.example/path?a=b"}} {
 		t.Run(strings.Join(other[:], " "), func(t *testing.T) {
 			calls, attempts := 0, 0
-			inner := &retrip.Transport{Strategy: immediately(), Base: roundTrip(func(req *http.Request) (*http.Response, error) {
+			inner := &retrip.Transport{Strategy: immediately(), Base: step(func(req *http.Request) (*http.Response, error) {
 				calls++
-				return answerWith(req, 503, ""), nil
+				return answer(503, "")(req)
 			})}
-			outer := &retrip.Transport{Strategy: immediately(), Base: roundTrip(func(req *http.Request) (*http.Response, error) {
+			outer := &retrip.Transport{Strategy: immediately(), Base: step(func(req *http.Request) (*http.Response, error) {
 				if attempts++; attempts == 1 {
-					return answerWith(req, 503, ""), nil
+					return answer(503, "")(req)
 				}
 				another, err := http.NewRequestWithContext(req.Context(), other[0], other[1], nil)
 				require.NoError(t, err)
 				resp, err := inner.RoundTrip(another)
 				require.NoError(t, err)
 				require.NoError(t, resp.Body.Close())
-				return answerWith(req, 200, ""), nil
+				return answer(200, "")(req)
 			})}
-			req, err := http.NewRequestWithContext(t.Context(), "GET", "http://example.com/path?a=b", nil)
-			require.NoError(t, err)
+			req := testkit.RequestTo(t, "GET", "http://example.com/path?a=b", nil)
 			resp, err := outer.RoundTrip(req)
 			require.NoError(t, err)
 			require.NoError(t, resp.Body.Close())
@@ -129,12 +127,11 @@ func TestStackedTransportsRetryOtherRequests(t *testing.T) {
 
 // What a context says holds for its retries, too, in transports further in.
 func TestStackedTransportsObeyTheContextOfARetry(t *testing.T) {
-	base := roundTrip(func(req *http.Request) (*http.Response, error) { return answerWith(req, 503, ""), nil })
+	base := step(func(req *http.Request) (*http.Response, error) { return answer(503, "")(req) })
 	inner := &retrip.Transport{Strategy: immediately(), Base: base}
 	outer := &retrip.Transport{Strategy: immediately(), Base: inner}
 	ctx, trace := retrip.WithTrace(t.Context())
-	req, err := http.NewRequestWithContext(ctx, "GET", "http://example.com/", nil)
-	require.NoError(t, err)
+	req := newRequest(t, "GET", nil).WithContext(ctx)
 	resp, err := outer.RoundTrip(req)
 	require.NoError(t, err)
 	require.NoError(t, resp.Body.Close())

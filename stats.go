@@ -2,7 +2,6 @@ package retrip
 
 import (
 	"iter"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -33,6 +32,10 @@ type KeyStats struct {
 	// Tokens is what the quota has, and Capacity what it has when it is full; -1
 	// if it is no MeteredQuota.
 	Tokens, Capacity int
+	// Doubt is how many failures the quota counts against the server, and Shut tells
+	// that it refuses retries; -1 and false if it is no DoubtingQuota.
+	Doubt float64
+	Shut  bool
 	// Limiter is the send-rate limiter's state, zero if there is none.
 	Limiter LimiterState
 	// Skew is how far the server's clock is ahead of ours, negative if it is behind,
@@ -51,7 +54,7 @@ func (t *Transport) Stats() Stats {
 func (t *Transport) Keys() iter.Seq[KeyStats] {
 	t.setUp()
 	t.keys.mu.Lock()
-	entries := slices.Clone(t.keys.ring)
+	entries := t.keys.all()
 	t.keys.mu.Unlock()
 	return func(yield func(KeyStats) bool) {
 		for _, e := range entries {
@@ -199,7 +202,7 @@ func (s *Stats) add(other Stats) {
 }
 
 func (e *entry) stats() KeyStats {
-	k := KeyStats{Key: e.key, Tokens: -1, Capacity: -1, Skew: e.skew.offset()}
+	k := KeyStats{Key: e.key, Tokens: -1, Capacity: -1, Doubt: -1, Skew: e.skew.offset()}
 	if c := e.counts.Load(); c != nil {
 		k.Stats = c.stats()
 	} else {
@@ -207,6 +210,7 @@ func (e *entry) stats() KeyStats {
 	}
 	if e.policy.err == nil && e.policy.Strategy != nil {
 		k.Tokens = e.policy.tokens()
+		k.Doubt, k.Shut = e.policy.doubt()
 		if q, ok := e.policy.Quota.(MeteredQuota); ok {
 			k.Capacity = q.Capacity()
 		}

@@ -14,6 +14,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/retrip-go/retrip/internal/testkit"
 )
 
 // statsByKey collects what Keys yields.
@@ -25,7 +27,7 @@ func statsByKey(t *Transport) map[string]KeyStats {
 	return found
 }
 
-func TestStats(t *testing.T) {
+func TestStatsPerKeyAddUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		answers := map[string][]step{
 			"well":     {status(200)},
@@ -37,16 +39,14 @@ func TestStats(t *testing.T) {
 		transport := &Transport{
 			KeepStats: true,
 			PerKey:    func(string) *Strategy { return Adaptive() },
-			Base: roundTripFunc(func(req *http.Request) (*http.Response, error) {
+			Base: step(func(req *http.Request) (*http.Response, error) {
 				steps := answers[req.URL.Host]
 				calls[req.URL.Host]++
 				return steps[min(calls[req.URL.Host], len(steps))-1](req)
 			}),
 		}
 		ask := func(host string) {
-			req := newRequest(t, "GET", nil)
-			req.URL.Host = host
-			_, err := transport.RoundTrip(req)
+			_, err := transport.RoundTrip(hostRequest(t, host))
 			require.NoError(t, err)
 		}
 		require.Equal(t, Stats{GivenUp: map[Reason]int64{}}, transport.Stats())
@@ -74,19 +74,27 @@ func TestStats(t *testing.T) {
 			Requests: 5, Attempts: 9, Retries: 4, Recovered: 1, Throttled: 1,
 			GivenUp: map[Reason]int64{AttemptsExhausted: 1, NotRetryable: 1},
 		}, transport.Stats())
-
-		var told struct {
-			Total struct{ Requests int64 }
-			Keys  map[string]struct {
-				GivenUp map[string]int64
-				Tokens  int
-			}
-		}
-		require.NoError(t, json.Unmarshal([]byte(expvar.Func(transport.Vars).String()), &told))
-		require.EqualValues(t, 5, told.Total.Requests)
-		require.EqualValues(t, 1, told.Keys["sick"].GivenUp["attempts exhausted"])
-		require.Equal(t, 490, told.Keys["sick"].Tokens)
 	})
+}
+
+// The same numbers are there for expvar.
+func TestStatsAsVars(t *testing.T) {
+	transport := &Transport{KeepStats: true, Base: script(status(503)), PerKey: func(string) *Strategy { return noWait(tokens(500)) }}
+	for range 2 {
+		_, err := get(t.Context(), transport)
+		require.NoError(t, err)
+	}
+	var told struct {
+		Total struct{ Requests int64 }
+		Keys  map[string]struct {
+			GivenUp map[string]int64
+			Tokens  int
+		}
+	}
+	require.NoError(t, json.Unmarshal([]byte(expvar.Func(transport.Vars).String()), &told))
+	require.EqualValues(t, 2, told.Total.Requests)
+	require.EqualValues(t, 2, told.Keys["example.com"].GivenUp["attempts exhausted"])
+	require.Equal(t, 480, told.Keys["example.com"].Tokens)
 }
 
 // What ends without an attempt is a request, but no attempt.
@@ -110,7 +118,7 @@ func TestStatsOfSharedKeys(t *testing.T) {
 	}}
 	require.Empty(t, statsByKey(transport))
 	for i := range 3 {
-		transport.entryOf(hostRequest(t, "kept")).policy.Quota = new(lentQuota) // never as new, so never dropped
+		entryOf(transport, hostRequest(t, "kept")).policy.Quota = new(lentQuota) // never as new, so never dropped
 		_, err := transport.RoundTrip(hostRequest(t, fmt.Sprint("host", i)))
 		require.NoError(t, err)
 	}
@@ -130,14 +138,8 @@ func (*lentQuota) Failed(Failure)                     {}
 func (*lentQuota) Take(context.Context, Failure) bool { return true }
 func (*lentQuota) Return(int)                         {}
 
-func hostRequest(t *testing.T, host string) *http.Request {
-	req := newRequest(t, "GET", nil)
-	req.URL.Host = host
-	return req
-}
-
 // Without KeepStats nothing is counted, and the state of each key is there.
-func TestKeysWithoutStats(t *testing.T) {
+func TestKeysAreThereWithoutStats(t *testing.T) {
 	transport := &Transport{Base: script(status(200))}
 	_, err := get(t.Context(), transport)
 	require.NoError(t, err)
@@ -149,9 +151,7 @@ func TestKeysWithoutStats(t *testing.T) {
 
 // Reading the numbers stops nobody, and loses nothing.
 func TestStatsUnderLoad(t *testing.T) {
-	transport := &Transport{KeepStats: true, MaxKeys: 8, Base: roundTripFunc(func(*http.Request) (*http.Response, error) {
-		return &http.Response{StatusCode: 200, Body: http.NoBody}, nil
-	})}
+	transport := &Transport{KeepStats: true, MaxKeys: 8, Base: testkit.Empty(200)}
 	var wg sync.WaitGroup
 	for worker := range 4 {
 		wg.Go(func() {

@@ -159,6 +159,7 @@ func describe(part any) string {
 // A policy is a validated strategy, ready for use.
 type policy struct {
 	*Strategy
+	Quota         Quota    // hides the Strategy's: keys may share a Strategy, each with its own quota
 	err           error    // why it can't be used, or nil
 	sharedLimiter *Limiter // unless each request has one of its own
 	// The classifiers that may have an opinion on a response below status 400:
@@ -176,7 +177,7 @@ func newPolicy(s *Strategy, name string) policy {
 	if p.onSuccess, p.err = ofSuccess(s.Classifiers, name); p.err != nil {
 		return p
 	}
-	p.hintReaders = headerReaders(s.Hints)
+	p.Quota, p.hintReaders = s.Quota, headerReaders(s.Hints)
 	if l := s.Limiter; l != nil && !l.perRequest {
 		p.sharedLimiter = l
 	}
@@ -302,22 +303,32 @@ func isTimeout(err error) bool {
 	})
 }
 
-// asNew reports whether a fresh Clone would behave the same.
-func (s *Strategy) asNew() bool {
-	if s.Quota != nil {
-		if q, ok := s.Quota.(RestingQuota); !ok || !q.Full() {
+// asNew reports whether a fresh Clone would behave the same, or would once the
+// quota is forgotten, which is right for one that has rested.
+func (p *policy) asNew(rested bool) bool {
+	if p.Quota != nil && !rested {
+		if q, ok := p.Quota.(RestingQuota); !ok || !q.Full() {
 			return false
 		}
 	}
-	return s.Limiter == nil || s.Limiter.asNew()
+	return p.Limiter == nil || p.Limiter.asNew()
 }
 
 // tokens is what the quota has left, or -1 if it does not say.
-func (s *Strategy) tokens() int {
-	if q, ok := s.Quota.(MeteredQuota); ok {
+func (p *policy) tokens() int {
+	if q, ok := p.Quota.(MeteredQuota); ok {
 		return q.Tokens()
 	}
 	return -1
+}
+
+// doubt is what the quota counts against the server, or -1 if it does not say, and
+// whether that shuts it.
+func (p *policy) doubt() (doubt float64, shut bool) {
+	if q, ok := p.Quota.(DoubtingQuota); ok {
+		return q.Doubt(), q.Shut(p.MaxAttempts)
+	}
+	return -1, false
 }
 
 // check finds settings that make no sense.

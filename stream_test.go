@@ -16,27 +16,19 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/retrip-go/retrip/internal/replay"
+	"github.com/retrip-go/retrip/internal/testkit"
 )
 
 // What flows must go on flowing: streams in both directions, upgraded
 // connections, events as they come. A retry before that must not disturb it.
 
-// transports are those that touch a request or its answer in different ways.
-func transports(base http.RoundTripper) map[string]*Transport {
-	return map[string]*Transport{
-		"zero":    {Base: base},
-		"timed":   {Base: base, AttemptTimeout: time.Minute},
-		"prepare": {Base: base, Prepare: func(*http.Request, PrepareInfo) error { return nil }},
-	}
-}
-
 // Over HTTP/2 both sides take turns on one request, each word an answer to the
 // one before. The body is opaque, so it goes through the replay, and longer
 // than its buffer.
-func TestFullDuplex(t *testing.T) {
-	noLeaks(t)
+func TestBothSidesOfAStreamTakeTurns(t *testing.T) {
+	testkit.NoLeaks(t)
 	for _, protocol := range []string{"h2", "h2c"} {
-		address, base := serve(t, protocol, func(w http.ResponseWriter, r *http.Request) {
+		address, base := testkit.Serve(t, protocol, func(w http.ResponseWriter, r *http.Request) {
 			_ = http.NewResponseController(w).Flush()
 			lines := bufio.NewScanner(r.Body)
 			for lines.Scan() {
@@ -49,8 +41,7 @@ func TestFullDuplex(t *testing.T) {
 				t.Run(protocol+"/"+name+"/"+method, func(t *testing.T) {
 					transport.ReplayBuffer = 16
 					body, words := io.Pipe()
-					req, err := http.NewRequestWithContext(t.Context(), method, address, body)
-					require.NoError(t, err)
+					req := testkit.RequestTo(t, method, address, body)
 					resp, err := transport.RoundTrip(req)
 					require.NoError(t, err)
 					answers := bufio.NewScanner(resp.Body)
@@ -77,11 +68,11 @@ func TestFullDuplex(t *testing.T) {
 // comes after replay.Grace, it is too late: then the answer is that of the first
 // attempt, and we try again.
 func TestFullDuplexAfterARetry(t *testing.T) {
-	noLeaks(t)
+	testkit.NoLeaks(t)
 	for _, protocol := range []string{"h2", "h2c"} {
 		t.Run(protocol, func(t *testing.T) {
 			var failing atomic.Bool
-			address, base := serve(t, protocol, func(w http.ResponseWriter, r *http.Request) {
+			address, base := testkit.Serve(t, protocol, func(w http.ResponseWriter, r *http.Request) {
 				first := make([]byte, 5)
 				_, _ = io.ReadFull(r.Body, first)
 				if failing.CompareAndSwap(true, false) {
@@ -92,11 +83,11 @@ func TestFullDuplexAfterARetry(t *testing.T) {
 				_ = http.NewResponseController(w).Flush()
 				_, _ = io.Copy(flusher{w}, r.Body)
 			})
-			for end := time.Now().Add(patience); ; {
+			for end := time.Now().Add(testkit.Patience); ; {
 				failing.Store(true)
 				source := make(chan string, 2)
 				source <- "hello"
-				speaking := roundTripFunc(func(req *http.Request) (*http.Response, error) {
+				speaking := step(func(req *http.Request) (*http.Response, error) {
 					resp, err := base.RoundTrip(req)
 					if err == nil && resp.StatusCode == 503 {
 						time.AfterFunc(replay.Grace/2, func() { source <- " and" })
@@ -105,8 +96,7 @@ func TestFullDuplexAfterARetry(t *testing.T) {
 				})
 				body := &chanBody{words: source, closed: make(chan struct{})}
 				ctx, trace := WithTrace(t.Context())
-				req, err := http.NewRequestWithContext(ctx, "PUT", address, body)
-				require.NoError(t, err)
+				req := testkit.RequestTo(t, "PUT", address, body).WithContext(ctx)
 				resp, err := (&Transport{Base: speaking, Strategy: noWait()}).RoundTrip(req)
 				require.NoError(t, err)
 				if resp.StatusCode == 503 && time.Now().Before(end) {
@@ -170,9 +160,9 @@ func (b *chanBody) Close() error { close(b.closed); return nil }
 
 // The body of a 101 is the connection, to read and to write.
 func TestUpgradeOverTheNetwork(t *testing.T) {
-	noLeaks(t)
+	testkit.NoLeaks(t)
 	var n atomic.Int64
-	address, base := serve(t, "h1", func(w http.ResponseWriter, _ *http.Request) {
+	address, base := testkit.Serve(t, "h1", func(w http.ResponseWriter, _ *http.Request) {
 		if n.Add(1)%2 == 1 {
 			w.WriteHeader(503)
 			return
@@ -190,8 +180,7 @@ func TestUpgradeOverTheNetwork(t *testing.T) {
 	for name, transport := range transports(base) {
 		t.Run(name, func(t *testing.T) {
 			transport.Strategy = noWait()
-			req, err := http.NewRequestWithContext(t.Context(), "GET", address, nil)
-			require.NoError(t, err)
+			req := testkit.RequestTo(t, "GET", address, nil)
 			req.Header.Set("Connection", "Upgrade")
 			req.Header.Set("Upgrade", "echo")
 			resp, err := transport.RoundTrip(req)
@@ -214,10 +203,10 @@ func TestUpgradeOverTheNetwork(t *testing.T) {
 
 // Each event is there before the next is sent.
 func TestServerSentEventsAreNotBuffered(t *testing.T) {
-	noLeaks(t)
-	for _, protocol := range allProtocols {
+	testkit.NoLeaks(t)
+	for _, protocol := range testkit.AllProtocols {
 		seen := make(chan struct{})
-		address, base := serve(t, protocol, func(w http.ResponseWriter, r *http.Request) {
+		address, base := testkit.Serve(t, protocol, func(w http.ResponseWriter, r *http.Request) {
 			w.Header().Set("Content-Type", "text/event-stream")
 			for i := range 5 {
 				_, _ = fmt.Fprintf(w, "data: %d\n", i)
@@ -231,8 +220,7 @@ func TestServerSentEventsAreNotBuffered(t *testing.T) {
 		})
 		for name, transport := range transports(base) {
 			t.Run(protocol+"/"+name, func(t *testing.T) {
-				req, err := http.NewRequestWithContext(t.Context(), "GET", address, nil)
-				require.NoError(t, err)
+				req := testkit.RequestTo(t, "GET", address, nil)
 				resp, err := transport.RoundTrip(req)
 				require.NoError(t, err)
 				defer resp.Body.Close()
@@ -250,16 +238,16 @@ func TestServerSentEventsAreNotBuffered(t *testing.T) {
 
 // With Expect: 100-continue a body that the server does not want is not sent,
 // and one that it wants is.
-func TestExpectContinue(t *testing.T) {
-	noLeaks(t)
-	for _, protocol := range allProtocols {
+func TestExpectContinueSparesTheBody(t *testing.T) {
+	testkit.NoLeaks(t)
+	for _, protocol := range testkit.AllProtocols {
 		for _, wanted := range []bool{false, true} {
-			for name, open := range map[string]opener{
-				"GetBody": reopenedBody, "opaque": opaqueBody,
+			for name, open := range map[string]testkit.Opener{
+				"GetBody": testkit.ReopenedBody, "opaque": testkit.OpaqueBody,
 			} {
 				t.Run(fmt.Sprintf("%s/wanted %v/%s", protocol, wanted, name), func(t *testing.T) {
 					var got, hits atomic.Int64
-					address, base := serve(t, protocol, func(w http.ResponseWriter, r *http.Request) {
+					address, base := testkit.Serve(t, protocol, func(w http.ResponseWriter, r *http.Request) {
 						if hits.Add(1) == 1 || !wanted {
 							w.WriteHeader(503)
 							return
@@ -268,25 +256,24 @@ func TestExpectContinue(t *testing.T) {
 						got.Store(n)
 					})
 					base.ExpectContinueTimeout = time.Hour // it is the server that decides
-					counting := &countingBase{RoundTripper: base}
-					req, err := http.NewRequestWithContext(t.Context(), "PUT", address, nil)
-					require.NoError(t, err)
+					counting := testkit.Count(base)
+					req := testkit.RequestTo(t, "PUT", address, nil)
 					req.Header.Set("Expect", "100-continue")
-					closed := open(t, req, small)
-					untouched := &countedBody{trackedBody: trackedBody{ReadCloser: req.Body}}
+					closed := open(t, req, testkit.Small)
+					untouched := &testkit.Body{ReadCloser: req.Body}
 					req.Body = untouched
 					resp, err := (&Transport{Base: counting, Strategy: noWait()}).RoundTrip(req)
 					require.NoError(t, err)
 					require.NoError(t, resp.Body.Close())
-					eventually(t, closed, "the close of the request's body")
+					testkit.Eventually(t, closed, "the close of the request's body")
 					if wanted {
 						require.Equal(t, 200, resp.StatusCode)
-						require.EqualValues(t, len(small), got.Load())
+						require.EqualValues(t, len(testkit.Small), got.Load())
 						return
 					}
 					require.Equal(t, 503, resp.StatusCode)
-					require.EqualValues(t, 3, counting.calls.Load())
-					require.Zero(t, untouched.read.Load(), "nobody asked for the body")
+					require.EqualValues(t, 3, counting.Calls())
+					require.Zero(t, untouched.BytesRead(), "nobody asked for the body")
 				})
 			}
 		}
@@ -295,10 +282,10 @@ func TestExpectContinue(t *testing.T) {
 
 // Trailers arrive in both directions, also of a second attempt.
 func TestTrailersBothWays(t *testing.T) {
-	noLeaks(t)
-	for _, protocol := range allProtocols {
+	testkit.NoLeaks(t)
+	for _, protocol := range testkit.AllProtocols {
 		var n atomic.Int64
-		address, base := serve(t, protocol, func(w http.ResponseWriter, r *http.Request) {
+		address, base := testkit.Serve(t, protocol, func(w http.ResponseWriter, r *http.Request) {
 			_, _ = io.Copy(io.Discard, r.Body)
 			if n.Add(1)%2 == 1 {
 				w.WriteHeader(503)
@@ -311,10 +298,9 @@ func TestTrailersBothWays(t *testing.T) {
 		for name, transport := range transports(base) {
 			t.Run(protocol+"/"+name, func(t *testing.T) {
 				transport.Strategy = noWait()
-				req, err := http.NewRequestWithContext(t.Context(), "PUT", address, nil)
-				require.NoError(t, err)
+				req := testkit.RequestTo(t, "PUT", address, nil)
 				req.Trailer = http.Header{"Sum": {"42"}}
-				closed := opaqueBody(t, req, small)
+				closed := testkit.OpaqueBody(t, req, testkit.Small)
 				resp, err := transport.RoundTrip(req)
 				require.NoError(t, err)
 				require.Equal(t, 200, resp.StatusCode)
@@ -323,7 +309,7 @@ func TestTrailersBothWays(t *testing.T) {
 				require.NoError(t, resp.Body.Close())
 				require.Equal(t, "42", resp.Trailer.Get("Echo"))
 				require.Equal(t, http.Header{"Sum": {"42"}}, req.Trailer)
-				eventually(t, closed, "the close of the request's body")
+				testkit.Eventually(t, closed, "the close of the request's body")
 			})
 		}
 	}
@@ -332,9 +318,9 @@ func TestTrailersBothWays(t *testing.T) {
 // The trailers of an error page that was looked at reach the caller once it has
 // read the page, whether the server announced them or not.
 func TestTrailersOfAnErrorPage(t *testing.T) {
-	noLeaks(t)
-	for _, protocol := range allProtocols {
-		address, base := serve(t, protocol, func(w http.ResponseWriter, r *http.Request) {
+	testkit.NoLeaks(t)
+	for _, protocol := range testkit.AllProtocols {
+		address, base := testkit.Serve(t, protocol, func(w http.ResponseWriter, r *http.Request) {
 			name := http.TrailerPrefix + "Sum"
 			if r.URL.Path == "/announced" {
 				name = "Sum"
@@ -349,8 +335,7 @@ func TestTrailersOfAnErrorPage(t *testing.T) {
 		for name, transport := range transports(base) {
 			for _, path := range []string{"/announced", "/sudden"} {
 				t.Run(protocol+"/"+name+path, func(t *testing.T) {
-					req, err := http.NewRequestWithContext(t.Context(), "GET", address+path, nil)
-					require.NoError(t, err)
+					req := testkit.RequestTo(t, "GET", address+path, nil)
 					resp, err := transport.RoundTrip(req)
 					require.NoError(t, err)
 					_, err = io.Copy(io.Discard, resp.Body)
@@ -366,10 +351,10 @@ func TestTrailersOfAnErrorPage(t *testing.T) {
 // A proxy that refuses its CONNECT gets another, and the tunnel carries the
 // request, over HTTP/1 and HTTP/2.
 func TestConnectThroughAProxy(t *testing.T) {
-	noLeaks(t)
+	testkit.NoLeaks(t)
 	for _, inside := range []string{"h1", "h2"} {
 		t.Run(inside, func(t *testing.T) {
-			address, base := serve(t, "h2", func(w http.ResponseWriter, r *http.Request) {
+			address, base := testkit.Serve(t, "h2", func(w http.ResponseWriter, r *http.Request) {
 				_, _ = fmt.Fprint(w, r.Proto)
 			})
 			var connects atomic.Int64 // net/http may make one to spare
@@ -386,13 +371,12 @@ func TestConnectThroughAProxy(t *testing.T) {
 			defer proxy.Close()
 			proxyURL, err := url.Parse(proxy.URL)
 			require.NoError(t, err)
-			base.Proxy, base.Protocols = http.ProxyURL(proxyURL), protocols(inside)
-			req, err := http.NewRequestWithContext(t.Context(), "GET", address, nil)
-			require.NoError(t, err)
-			counting := &countingBase{RoundTripper: base}
+			base.Proxy, base.Protocols = http.ProxyURL(proxyURL), testkit.Protocols(inside)
+			req := testkit.RequestTo(t, "GET", address, nil)
+			counting := testkit.Count(base)
 			resp, err := (&Transport{Base: counting, Strategy: noWait()}).RoundTrip(req)
 			require.NoError(t, err)
-			require.EqualValues(t, 2, counting.calls.Load())
+			require.EqualValues(t, 2, counting.Calls())
 			proto, err := io.ReadAll(resp.Body)
 			require.NoError(t, err)
 			require.NoError(t, resp.Body.Close())
@@ -420,4 +404,28 @@ func tunnel(ctx context.Context, w http.ResponseWriter, target string) {
 		_ = there.Close()
 	}()
 	_, _ = io.Copy(here, there)
+}
+
+type upgraded struct{ io.ReadWriteCloser }
+
+func TestUpgradedBodyStaysWritable(t *testing.T) {
+	for name, timeout := range map[string]time.Duration{"without timeout": 0, "with timeout": time.Minute} {
+		t.Run(name, func(t *testing.T) {
+			a, b := net.Pipe()
+			defer b.Close()
+			base := step(func(*http.Request) (*http.Response, error) {
+				return &http.Response{StatusCode: http.StatusSwitchingProtocols, Body: upgraded{a}}, nil
+			})
+			resp, err := (&Transport{Base: base, AttemptTimeout: timeout}).RoundTrip(newRequest(t, "GET", nil))
+			require.NoError(t, err)
+			body, ok := resp.Body.(io.ReadWriteCloser)
+			require.True(t, ok)
+			go func() { _, _ = body.Write([]byte("hello")) }()
+			got := make([]byte, 5)
+			_, err = io.ReadFull(b, got)
+			require.NoError(t, err)
+			require.Equal(t, "hello", string(got))
+			require.NoError(t, body.Close())
+		})
+	}
 }

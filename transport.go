@@ -48,12 +48,21 @@ type Transport struct {
 	// from many goroutines at once.
 	Key func(*http.Request) string
 
-	// MaxKeys bounds the keys with a state of their own. 0 means 1024, our choice:
-	// more hosts than most programs call; raise it for crawlers. Less is an error.
-	// Beyond it a key is forgotten only if its quota is full, its limiter has met no
-	// throttle for five minutes, and the clocks differ by at most 4 minutes. If there
-	// is none, further keys share one strategy, as keys of more than 1 KiB always do:
-	// new host names cannot bypass the quota.
+	// MaxKeys bounds the keys with a state of their own. Less than 0 is an error. 0
+	// means 32768, our choice: enough for a large crawl, and at most 10 MB with the
+	// zero Transport, where a host takes 300 bytes.
+	//
+	// Beyond it a key is forgotten if another needs its place and nothing is lost
+	// with it: its quota is full, its limiter has met no throttle for five minutes,
+	// and it was asked for only once. Any other key is forgotten when it has had no
+	// request for an hour, even if its quota never recovered. While none such is
+	// found, further keys share one strategy, as keys of more than 1 KiB always
+	// do. With the zero Transport a host beyond MaxKeys seldom takes a place before
+	// it fails.
+	//
+	// So new host names cannot bypass the quota: within an hour, a dead server gets
+	// no more retries than a full quota pays for (100 in standard mode) under one
+	// name, and MaxKeys+1 times as many under any number of names.
 	MaxKeys int
 
 	// AttemptTimeout bounds each attempt, from the end of Prepare to the response
@@ -90,8 +99,9 @@ type Transport struct {
 	once    sync.Once
 	base    http.RoundTripper
 	invalid error
-	single  entry // of Strategy, and of requests that bring one of their own
-	clocked bool  // every attempt is timed
+	single  entry  // of Strategy, and of requests that bring one of their own
+	common  policy // of the keys' strategies, without Strategy and PerKey
+	clocked bool   // every attempt is timed
 	keys    keyTable
 
 	total counters
@@ -175,7 +185,9 @@ type route struct {
 	t          *Transport
 	req        *http.Request
 	ctx        context.Context
+	key        string  // if something is kept per key
 	entry      *entry  // the state of its key
+	pinned     bool    // that stays until the request has ended
 	policy     *policy // the strategy
 	limiter    *Limiter
 	attempts   int  // how many it may take
@@ -213,7 +225,7 @@ func (r *route) resolve(t *Transport, req *http.Request, body *replay.Body) erro
 	}
 	r.entry = &t.single
 	if t.Prepare != nil || t.Strategy == nil && r.policy == nil { // something is kept per key
-		r.entry = t.entryOf(req)
+		r.entry, r.key = t.entryOf(req)
 	}
 	if r.policy == nil {
 		r.policy = &r.entry.policy
@@ -338,13 +350,13 @@ func (t *Transport) readSettings() {
 	t.invalid = t.check()
 	if t.Strategy != nil {
 		t.single.policy = newPolicy(t.Strategy, "retrip: Transport.Strategy")
+	} else if t.PerKey == nil {
+		t.common = newPolicy(Standard(), "retrip.Standard")
 	}
 	t.clocked = t.Prepare != nil || t.Observe != nil || t.AttemptTimeout > 0
-	t.keys.seed = maphash.MakeSeed()
-	t.keys.max = t.MaxKeys
-	if t.keys.max == 0 {
-		t.keys.max = defaultMaxKeys
-	}
+	t.keys.seed, t.keys.start = maphash.MakeSeed(), time.Now()
+	t.keys.max = cmp.Or(t.MaxKeys, defaultMaxKeys)
+	t.keys.choosy = t.Strategy == nil && t.PerKey == nil && t.Prepare == nil
 }
 
 // newEntry makes the state of a key.
@@ -354,8 +366,12 @@ func (t *Transport) newEntry(key string) *entry {
 		return &entry{key: key, policy: t.single.policy, shared: true}
 	case t.PerKey != nil:
 		return &entry{key: key, policy: newPolicy(t.PerKey(key), fmt.Sprintf("retrip: Transport.PerKey(%q)", key))}
-	default:
-		return &entry{key: key, policy: newPolicy(Standard(), "retrip.Standard")}
+	default: // all but the quota is common to all keys
+		e := &entry{key: key, policy: t.common}
+		e.bucket.capacity = quotaCapacity
+		e.bucket.tokens.Store(quotaCapacity)
+		e.policy.Quota = &e.bucket
+		return e
 	}
 }
 

@@ -145,7 +145,7 @@ func TestPartsThatPanicWhenLookedAt(t *testing.T) {
 		require.EqualError(t, fixed.Validate(), "retrip: Transport.Strategy"+want)
 		require.EqualError(t, perKey.Validate(), `retrip: Transport.PerKey("")`+want)
 		require.NotEmpty(t, s.String())
-		require.Empty(t, base.sent())
+		require.Empty(t, base.Sent())
 		fixed.CloseIdleConnections()
 		require.Same(t, base, fixed.Unwrap())
 	}
@@ -212,3 +212,94 @@ func TestValidateOfATypeAroundOurs(t *testing.T) {
 type pickyBackoff struct{ FullJitter }
 
 func (pickyBackoff) Validate() error { return errors.New("is too picky") }
+
+func TestRequestsThatMakeNoSense(t *testing.T) {
+	tests := []struct {
+		name  string
+		spoil func(*http.Request)
+		want  string
+	}{
+		{"no URL", func(r *http.Request) { r.URL = nil }, "retrip: Request.URL is nil: build the request with http.NewRequestWithContext"},
+		{"no header", func(r *http.Request) { r.Header = nil }, "retrip: Request.Header is nil: build the request with http.NewRequestWithContext"},
+		{"no attempts", func(r *http.Request) { *r = *r.WithContext(WithMaxAttempts(r.Context(), 0)) }, "retrip: WithMaxAttempts got 0: use 1 or more"},
+		{"odd strategy", func(r *http.Request) {
+			*r = *r.WithContext(WithMaxAttempts(WithStrategy(WithMaxAttempts(r.Context(), 0), new(Strategy)), 2))
+		}, "retrip: WithStrategy.MaxAttempts is 0: use 1 for no retries, or more\nretrip: WithStrategy.Backoff is nil: set it, or take a strategy from Standard() or another mode"},
+		{"nil strategy", func(r *http.Request) { *r = *r.WithContext(WithStrategy(r.Context(), nil)) }, "retrip: WithStrategy is nil: use Standard() or another mode"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			base := script(status(200))
+			body := opaque("body")
+			req := newRequest(t, "POST", body)
+			tt.spoil(req)
+			_, err := (&Transport{Base: base}).RoundTrip(req)
+			require.EqualError(t, err, tt.want)
+			require.Empty(t, base.Sent())
+			require.Equal(t, 1, body.Closes())
+		})
+	}
+	_, err := (&Transport{}).RoundTrip(nil)
+	require.ErrorContains(t, err, "request is nil")
+}
+
+func TestValidate(t *testing.T) {
+	spoiled := func(spoil func(*Strategy)) *Transport {
+		s := Adaptive()
+		spoil(s)
+		return &Transport{Strategy: s}
+	}
+	self := &Transport{}
+	self.Base = self
+	tests := []struct {
+		transport *Transport
+		want      string
+	}{
+		{&Transport{MaxKeys: -1}, "retrip: Transport.MaxKeys is -1: use 0 for 32768, or more"},
+		{&Transport{AttemptTimeout: -1}, "retrip: Transport.AttemptTimeout is -1ns: use 0 for none, or more"},
+		{&Transport{ReplayBuffer: -1}, "retrip: Transport.ReplayBuffer is -1: use 0 for 1048576, or more"},
+		{&Transport{Base: (*http.Transport)(nil)}, "retrip: Transport.Base is a nil *http.Transport: leave the field nil, or set the transport to wrap"},
+		{&Transport{Base: step(nil)}, "retrip: Transport.Base is a nil testkit.Step: leave the field nil, or set the transport to wrap"},
+		{self, "retrip: Transport.Base is the Transport itself: leave it nil, or set the transport to wrap"},
+		{&Transport{Strategy: Standard(), PerKey: func(string) *Strategy { return nil }}, "retrip: Transport.Strategy and PerKey are both set: leave one nil"},
+		{&Transport{Strategy: &Strategy{}}, "retrip: Transport.Strategy.MaxAttempts is 0: use 1 for no retries, or more\nStrategy.Backoff is nil: set it, or take a strategy from Standard() or another mode"},
+		{spoiled(func(s *Strategy) { s.MaxRetryAfter = -1 }), "retrip: Transport.Strategy.MaxRetryAfter is -1ns: use 0 or more"},
+		{spoiled(func(s *Strategy) { s.MinSkew = -1 }), "retrip: Transport.Strategy.MinSkew is -1ns: use 0 for more than 4 minutes, or more"},
+		{spoiled(func(s *Strategy) { s.MaxLimiterWait = -1 }), "retrip: Transport.Strategy.MaxLimiterWait is -1ns: use 0 for no limit, or more"},
+		{spoiled(func(s *Strategy) { s.Cost = -1 }), "retrip: Transport.Strategy.Cost is -1: use 0 for free retries, or more"},
+		{spoiled(func(s *Strategy) { s.ThrottleCost = -1 }), "retrip: Transport.Strategy.ThrottleCost is -1: use 0 for free retries, or more"},
+		{spoiled(func(s *Strategy) { s.Quota = NewBucket(-1) }), "retrip: Transport.Strategy.Quota has a capacity of -1: use 0 or more"},
+		{spoiled(func(s *Strategy) { s.Quota = (*Bucket)(nil) }), "retrip: Transport.Strategy.Quota is nil: set it, or take a strategy from Standard() or another mode"},
+		{spoiled(func(s *Strategy) { s.Backoff = FullJitter{2, 1} }), "retrip: Transport.Strategy.Backoff starts at 2ns, above its cap of 1ns: lower the base or raise the cap"},
+		{spoiled(func(s *Strategy) { s.ThrottleBackoff = Constant{Wait: -1} }), "retrip: Transport.Strategy.ThrottleBackoff waits -1ns, which is negative: use 0 or more"},
+		{spoiled(func(s *Strategy) { s.Classifiers[0] = nil }), "retrip: Transport.Strategy.Classifiers[0] is nil: set it, or take a strategy from Standard() or another mode"},
+		{spoiled(func(s *Strategy) { s.Classifiers[0] = On(77, StatusIs(400)) }), "retrip: Transport.Strategy.Classifiers[0] has the class retrip.Class(77), which does not exist: use one of Success to Permanent"},
+		{spoiled(func(s *Strategy) { s.Hints[0] = HintHeader{} }), "retrip: Transport.Strategy.Hints[0] has no header name: name the header to read"},
+	}
+	for _, tt := range tests {
+		require.EqualError(t, tt.transport.Validate(), tt.want)
+		if tt.transport == self {
+			continue // sends nothing, and would not know where
+		}
+		base := script(status(200))
+		if tt.transport.Base == nil {
+			tt.transport.Base = base
+		}
+		_, err := get(t.Context(), tt.transport)
+		require.EqualError(t, err, tt.want)
+		require.Empty(t, base.Sent())
+	}
+	require.NoError(t, (&Transport{}).Validate())
+}
+
+func TestNilStrategyFromPerKey(t *testing.T) {
+	base := script(status(200))
+	_, err := get(t.Context(), &Transport{Base: base, PerKey: func(key string) *Strategy {
+		if key == "example.com" {
+			return nil
+		}
+		return Standard()
+	}})
+	require.EqualError(t, err, `retrip: Transport.PerKey("example.com") is nil: use Standard() or another mode`)
+	require.Empty(t, base.Sent())
+}

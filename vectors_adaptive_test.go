@@ -2,7 +2,7 @@ package retrip
 
 import (
 	"context"
-	"encoding/json"
+	"fmt"
 	"math"
 	"net/http"
 	"sync"
@@ -163,41 +163,49 @@ func (row limiterRow) status() int {
 	return 200
 }
 
-const nearRate = 1e-9
-
-func adaptiveVectors(t *testing.T, field string, into any) {
+// requireRates compares the rates after an attempt's end.
+func (row limiterRow) requireRates(t *testing.T, got LimiterState, where string) {
 	t.Helper()
-	var file map[string]json.RawMessage
-	vectors(t, "adaptive.json", &file)
-	require.NoError(t, json.Unmarshal(file[field], into))
+	require.InDelta(t, row.Measured, got.Measured, nearRate, where)
+	require.InDelta(t, row.Fill, got.Rate, nearRate, where)
+	require.InDelta(t, row.Max, got.Burst, nearRate, where)
 }
 
+// A cubicCurve is how a rate recovers from a throttle.
+type cubicCurve struct {
+	Max  float64 `json:"last_max_rate"`
+	At   float64 `json:"last_throttle_time"`
+	Rows []limiterRow
+}
+
+const nearRate = 1e-9
+
 func TestVectorsAdaptiveUpdates(t *testing.T) {
-	var rows []limiterRow
-	adaptiveVectors(t, "update_rows", &rows)
-	require.NotEmpty(t, rows)
+	var file struct {
+		Rows []limiterRow `json:"update_rows"`
+	}
+	vectors(t, "adaptive.json", &file)
 	runLimiter(t, 0, func(t *testing.T, r *limiterRun) {
-		r.send(len(rows))
-		for _, row := range rows {
+		r.send(len(file.Rows))
+		for _, row := range file.Rows {
 			r.at(row.T)
 			r.answer(row.status())
-			got := r.state()
-			require.InDelta(t, row.Measured, got.Measured, nearRate, "t=%v", row.T)
-			require.InDelta(t, row.Fill, got.Rate, nearRate, "t=%v", row.T)
-			require.InDelta(t, row.Max, got.Burst, nearRate, "t=%v", row.T)
-			require.Equal(t, row.Enabled, got.Enabled, "t=%v", row.T)
+			where := fmt.Sprintf("t=%v", row.T)
+			row.requireRates(t, r.state(), where)
+			require.Equal(t, row.Enabled, r.state().Enabled, where)
 		}
 	})
 }
 
 func TestVectorsAdaptiveMeasuredRate(t *testing.T) {
-	var clocks []struct {
-		ID              string
-		Times, Measured []float64
+	var file struct {
+		Clocks []struct {
+			ID              string
+			Times, Measured []float64
+		} `json:"rate_clocker"`
 	}
-	adaptiveVectors(t, "rate_clocker", &clocks)
-	require.NotEmpty(t, clocks)
-	for _, c := range clocks {
+	vectors(t, "adaptive.json", &file)
+	for _, c := range file.Clocks {
 		runLimiter(t, 0, func(t *testing.T, r *limiterRun) {
 			r.send(len(c.Times))
 			for i, at := range c.Times {
@@ -210,13 +218,14 @@ func TestVectorsAdaptiveMeasuredRate(t *testing.T) {
 }
 
 func TestVectorsAdaptiveCurve(t *testing.T) {
-	var success struct {
-		Max  float64 `json:"last_max_rate"`
-		At   float64 `json:"last_throttle_time"`
-		Rows []limiterRow
+	var file struct {
+		Success       cubicCurve `json:"cubic_success"`
+		ThrottleFirst cubicCurve `json:"cubic_throttle_first"`
 	}
-	adaptiveVectors(t, "cubic_success", &success)
+	vectors(t, "adaptive.json", &file)
+	success, first := file.Success, file.ThrottleFirst
 	require.NotEmpty(t, success.Rows)
+	require.NotEmpty(t, first.Rows)
 	runLimiter(t, 0, func(t *testing.T, r *limiterRun) {
 		r.send(1000)
 		require.Equal(t, success.At, r.throttled(success.Max))
@@ -227,10 +236,6 @@ func TestVectorsAdaptiveCurve(t *testing.T) {
 			require.InDelta(t, row.Calculated, r.state().Rate, nearRate, "t=%v", row.T)
 		}
 	})
-
-	var first struct{ Rows []limiterRow }
-	adaptiveVectors(t, "cubic_throttle_first", &first)
-	require.NotEmpty(t, first.Rows)
 	for _, row := range first.Rows {
 		runLimiter(t, 0, func(t *testing.T, r *limiterRun) {
 			r.send(1)
@@ -246,13 +251,14 @@ func TestVectorsAdaptiveCurve(t *testing.T) {
 // K seconds after a throttle, the rate at which it came is reached again, and
 // after twice as long the rate is as far above it as it was below.
 func TestVectorsAdaptiveZeroPoint(t *testing.T) {
-	var rows []struct {
-		WMax float64 `json:"w_max"`
-		K    float64
+	var file struct {
+		Rows []struct {
+			WMax float64 `json:"w_max"`
+			K    float64
+		} `json:"zero_point"`
 	}
-	adaptiveVectors(t, "zero_point", &rows)
-	require.NotEmpty(t, rows)
-	for _, row := range rows {
+	vectors(t, "adaptive.json", &file)
+	for _, row := range file.Rows {
 		runLimiter(t, 0, func(t *testing.T, r *limiterRun) {
 			r.send(1000)
 			at := r.throttled(row.WMax)
@@ -272,33 +278,33 @@ func TestVectorsAdaptiveZeroPoint(t *testing.T) {
 }
 
 func TestVectorsAdaptiveSequences(t *testing.T) {
-	var sequences []struct {
-		ID     string
-		Start  float64
-		Events []limiterRow
+	var file struct {
+		Sequences []struct {
+			ID     string
+			Start  float64
+			Events []limiterRow
+		} `json:"acquire_sequences"`
 	}
-	adaptiveVectors(t, "acquire_sequences", &sequences)
-	require.NotEmpty(t, sequences)
-	for _, seq := range sequences {
+	vectors(t, "adaptive.json", &file)
+	for _, seq := range file.Sequences {
 		t.Run(seq.ID, func(t *testing.T) {
 			runLimiter(t, seq.Start, func(t *testing.T, r *limiterRun) {
 				r.send(len(seq.Events))
 				for i, e := range seq.Events {
+					where := fmt.Sprint("event ", i)
 					r.at(e.T)
 					switch e.Op {
 					case "update":
 						r.answer(e.status())
-						require.InDelta(t, e.Measured, r.state().Measured, nearRate, "event %d", i)
-						require.InDelta(t, e.Fill, r.state().Rate, nearRate, "event %d", i)
-						require.InDelta(t, e.Max, r.state().Burst, nearRate, "event %d", i)
+						e.requireRates(t, r.state(), where)
 					case "acquire":
 						granted, wait := r.acquire()
-						require.Equal(t, e.Granted, granted, "event %d", i)
-						require.InDelta(t, e.Wait, wait.Seconds(), 2*nearRate, "event %d", i)
+						require.Equal(t, e.Granted, granted, where)
+						require.InDelta(t, e.Wait, wait.Seconds(), 2*nearRate, where)
 					default:
 						t.Fatalf("%q?", e.Op)
 					}
-					require.InDelta(t, e.Capacity, r.state().Tokens, nearRate, "event %d", i)
+					require.InDelta(t, e.Capacity, r.state().Tokens, nearRate, where)
 				}
 			})
 		})
@@ -309,16 +315,14 @@ func TestVectorsAdaptiveSequences(t *testing.T) {
 // sequence of requests can show them: a throttle counts there at the rate that it
 // has cut already. They check the formula alone.
 func TestVectorsAdaptiveFormula(t *testing.T) {
-	var mixed struct {
-		Max  float64 `json:"last_max_rate"`
-		At   float64 `json:"last_throttle_time"`
-		Rows []limiterRow
+	var file struct {
+		Mixed cubicCurve `json:"cubic_mixed"`
 	}
-	adaptiveVectors(t, "cubic_mixed", &mixed)
-	require.NotEmpty(t, mixed.Rows)
+	vectors(t, "adaptive.json", &file)
+	require.NotEmpty(t, file.Mixed.Rows)
 	l := new(Limiter)
-	l.throttledFrom(mixed.Max, second(mixed.At))
-	for _, r := range mixed.Rows {
+	l.throttledFrom(file.Mixed.Max, second(file.Mixed.At))
+	for _, r := range file.Mixed.Rows {
 		if r.Throttled {
 			l.rate *= beta
 			l.throttledFrom(l.rate, second(r.T))

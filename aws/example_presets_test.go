@@ -2,9 +2,7 @@ package aws_test
 
 import (
 	"fmt"
-	"io"
 	"net/http"
-	"strings"
 	"time"
 
 	"github.com/retrip-go/retrip"
@@ -13,16 +11,10 @@ import (
 
 // calls sends a POST to a server that always answers with the status, and prints
 // how many attempts that took.
-func calls(s *retrip.Strategy, status int) {
-	n := 0
+func calls(s *retrip.Strategy, code int) {
 	s.Rand = func() float64 { return 0 } // no waits
-	transport := &retrip.Transport{
-		Strategy: s, // of one server
-		Base: roundTrip(func(req *http.Request) (*http.Response, error) {
-			n++
-			return &http.Response{StatusCode: status, Header: http.Header{}, Body: io.NopCloser(strings.NewReader("")), Request: req}, nil
-		}),
-	}
+	server := script(answer(code, ""))
+	transport := &retrip.Transport{Strategy: s, Base: server} // of one server
 	req, err := http.NewRequest("POST", "https://sqs.eu-central-1.amazonaws.com/", nil)
 	if err != nil {
 		fmt.Println(err)
@@ -31,12 +23,8 @@ func calls(s *retrip.Strategy, status int) {
 	if resp, err := transport.RoundTrip(req); err == nil {
 		resp.Body.Close()
 	}
-	fmt.Println(status, "takes", n, "attempts")
+	fmt.Println(code, "takes", len(server.Sent()), "attempts")
 }
-
-type roundTrip func(*http.Request) (*http.Response, error)
-
-func (f roundTrip) RoundTrip(req *http.Request) (*http.Response, error) { return f(req) }
 
 // A limiter for each request: other requests don't slow down, whatever happens.
 func ExampleAdaptiveV1() {

@@ -14,58 +14,61 @@ import (
 	"github.com/retrip-go/retrip/aws"
 )
 
+const standard, adaptive, legacy = retrip.ModeStandard, retrip.ModeAdaptive, retrip.ModeLegacy
+
 // What the vectors' rows leave open of how a config file is read; either SDK
 // reads the row so, unless the package documentation says otherwise.
+var fileFormats = []struct {
+	name, config, profile string
+	mode                  retrip.Mode
+	attempts              int // 0: the mode's own
+}{
+	{"no line at all", "", "", standard, 0},
+	{"no line end", "[default]\nretry_mode = adaptive", "", adaptive, 0},
+	{"CRLF", "[default]\r\ns3 =\r\n  max_attempts = 9\r\nretry_mode = \"adaptive\" # c\r\nmax_attempts = 4\r\n", "", adaptive, 4},
+	{"CR", "[default]\rretry_mode = adaptive\r", "", adaptive, 0},
+	{"colon", "[default]\nretry_mode: adaptive\n", "", adaptive, 0},
+	{"long line", "# " + strings.Repeat("x", 1<<20) + "\n[default]\nca = " + strings.Repeat("y", 1<<20) + "\nretry_mode = adaptive\n", "", adaptive, 0},
+
+	{"comment with #", "[default]\nmax_attempts = 5 # c\n", "", standard, 5},
+	{"comment with ;", "[default]\nmax_attempts = 5\t; c\n", "", standard, 5},
+	{"comment after a quoted value", "[default]\nretry_mode = 'legacy' # c\n", "", legacy, 0},
+	{"comment with an = is no setting", "[default]\nretry_mode # c = adaptive\n", "", standard, 0},
+
+	{"decimal, not octal", "[default]\nmax_attempts = 010\n", "", standard, 10},
+	{"underscores", "[default]\nmax_attempts = 1_0\n", "", standard, 10},
+	{"plus sign", "[default]\nmax_attempts = +5\n", "", standard, 5},
+	{"many", "[default]\nmax_attempts = 2147483647\n", "", standard, 1<<31 - 1},
+
+	{"section merged", "[default]\nretry_mode = adaptive\n[profile x]\na = b\n[default]\nmax_attempts = 5\n", "", adaptive, 5},
+	{"section in other spelling merged", "[profile dev]\nretry_mode = adaptive\n[profile 'dev']\nmax_attempts = 5\n", "dev", adaptive, 5},
+	{"setting twice in another profile", "[default]\nretry_mode = adaptive\n[profile x]\nretry_mode = x\nretry_mode = y\n", "", adaptive, 0},
+	{"[profile default] before [default]", "[profile default]\nretry_mode = adaptive\n[default]\nmax_attempts = 5\n", "", adaptive, 0},
+	{"default named", "[default]\nretry_mode = adaptive\n", "default", adaptive, 0},
+	{"[Default]", "[Default]\nretry_mode = adaptive\n", "", standard, 0},
+	{"[default x]", "[default x]\nretry_mode = adaptive\n", "", standard, 0},
+	{"[DEFAULT] is not inherited", "[DEFAULT]\nretry_mode = adaptive\n[profile dev]\n", "dev", standard, 0},
+	{"[profile] without a name", "[profile]\nretry_mode = adaptive\n[profile \"\"]\nretry_mode = adaptive\n", "", standard, 0},
+	{"section without a name", "[]\nretry_mode = adaptive\n", "", standard, 0},
+	{"section with blanks", "[ profile  dev ]\nretry_mode = adaptive\n", "dev", adaptive, 0},
+	{"section indented", "[default]\nregion = x\n  [profile dev]\nretry_mode = adaptive\n", "", standard, 0},
+	{"section with brackets", "[profile a]b] # [c]\nretry_mode = adaptive\n", "a]b", adaptive, 0},
+	{"section with brackets and text", "[profile a]b] text\nretry_mode = adaptive\n", "a]b", adaptive, 0},
+	{"section with #", "[profile a#b]\nretry_mode = adaptive\n", "a#b", adaptive, 0},
+	{"section and text", "[profile dev]\n[default] text\nretry_mode = adaptive\n", "dev", standard, 0},
+
+	{"indented first setting", "[default]\n  retry_mode = adaptive\n", "", adaptive, 0},
+	{"indented first setting of a later section", "[profile x]\nregion = y\n[default]\n  retry_mode = adaptive\n", "", adaptive, 0},
+	{"all indented", "[default]\n  region = x\n  s3 =\n    max_attempts = 9\n  max_attempts = 4\n", "", standard, 4},
+	{"indented less", "[default]\n  region = x\n retry_mode = adaptive\n", "", adaptive, 0},
+	{"continuation", "[default]\nregion = x\n  retry_mode = adaptive\n", "", standard, 0},
+	{"block across blank lines and comments", "[default]\ns3 =\n\n# c\n  max_attempts = 9\n", "", standard, 0},
+	{"block with tab", "[default]\ns3 =\n\tmax_attempts = 9\n", "", standard, 0},
+	{"block of no settings", "[default]\ns3 =\n  text\nretry_mode = adaptive\n", "", adaptive, 0},
+}
+
 func TestFileFormat(t *testing.T) {
-	const standard, adaptive, legacy = retrip.ModeStandard, retrip.ModeAdaptive, retrip.ModeLegacy
-	for _, row := range []struct {
-		name, config, profile string
-		mode                  retrip.Mode
-		attempts              int // 0: the mode's own
-	}{
-		{"no line at all", "", "", standard, 0},
-		{"no line end", "[default]\nretry_mode = adaptive", "", adaptive, 0},
-		{"CRLF", "[default]\r\ns3 =\r\n  max_attempts = 9\r\nretry_mode = \"adaptive\" # c\r\nmax_attempts = 4\r\n", "", adaptive, 4},
-		{"CR", "[default]\rretry_mode = adaptive\r", "", adaptive, 0},
-		{"colon", "[default]\nretry_mode: adaptive\n", "", adaptive, 0},
-		{"long line", "# " + strings.Repeat("x", 1<<20) + "\n[default]\nca = " + strings.Repeat("y", 1<<20) + "\nretry_mode = adaptive\n", "", adaptive, 0},
-
-		{"comment with #", "[default]\nmax_attempts = 5 # c\n", "", standard, 5},
-		{"comment with ;", "[default]\nmax_attempts = 5\t; c\n", "", standard, 5},
-		{"comment after a quoted value", "[default]\nretry_mode = 'legacy' # c\n", "", legacy, 0},
-		{"comment with an = is no setting", "[default]\nretry_mode # c = adaptive\n", "", standard, 0},
-
-		{"decimal, not octal", "[default]\nmax_attempts = 010\n", "", standard, 10},
-		{"underscores", "[default]\nmax_attempts = 1_0\n", "", standard, 10},
-		{"plus sign", "[default]\nmax_attempts = +5\n", "", standard, 5},
-		{"many", "[default]\nmax_attempts = 2147483647\n", "", standard, 1<<31 - 1},
-
-		{"section merged", "[default]\nretry_mode = adaptive\n[profile x]\na = b\n[default]\nmax_attempts = 5\n", "", adaptive, 5},
-		{"section in other spelling merged", "[profile dev]\nretry_mode = adaptive\n[profile 'dev']\nmax_attempts = 5\n", "dev", adaptive, 5},
-		{"setting twice in another profile", "[default]\nretry_mode = adaptive\n[profile x]\nretry_mode = x\nretry_mode = y\n", "", adaptive, 0},
-		{"[profile default] before [default]", "[profile default]\nretry_mode = adaptive\n[default]\nmax_attempts = 5\n", "", adaptive, 0},
-		{"default named", "[default]\nretry_mode = adaptive\n", "default", adaptive, 0},
-		{"[Default]", "[Default]\nretry_mode = adaptive\n", "", standard, 0},
-		{"[default x]", "[default x]\nretry_mode = adaptive\n", "", standard, 0},
-		{"[DEFAULT] is not inherited", "[DEFAULT]\nretry_mode = adaptive\n[profile dev]\n", "dev", standard, 0},
-		{"[profile] without a name", "[profile]\nretry_mode = adaptive\n[profile \"\"]\nretry_mode = adaptive\n", "", standard, 0},
-		{"section without a name", "[]\nretry_mode = adaptive\n", "", standard, 0},
-		{"section with blanks", "[ profile  dev ]\nretry_mode = adaptive\n", "dev", adaptive, 0},
-		{"section indented", "[default]\nregion = x\n  [profile dev]\nretry_mode = adaptive\n", "", standard, 0},
-		{"section with brackets", "[profile a]b] # [c]\nretry_mode = adaptive\n", "a]b", adaptive, 0},
-		{"section with brackets and text", "[profile a]b] text\nretry_mode = adaptive\n", "a]b", adaptive, 0},
-		{"section with #", "[profile a#b]\nretry_mode = adaptive\n", "a#b", adaptive, 0},
-		{"section and text", "[profile dev]\n[default] text\nretry_mode = adaptive\n", "dev", standard, 0},
-
-		{"indented first setting", "[default]\n  retry_mode = adaptive\n", "", adaptive, 0},
-		{"indented first setting of a later section", "[profile x]\nregion = y\n[default]\n  retry_mode = adaptive\n", "", adaptive, 0},
-		{"all indented", "[default]\n  region = x\n  s3 =\n    max_attempts = 9\n  max_attempts = 4\n", "", standard, 4},
-		{"indented less", "[default]\n  region = x\n retry_mode = adaptive\n", "", adaptive, 0},
-		{"continuation", "[default]\nregion = x\n  retry_mode = adaptive\n", "", standard, 0},
-		{"block across blank lines and comments", "[default]\ns3 =\n\n# c\n  max_attempts = 9\n", "", standard, 0},
-		{"block with tab", "[default]\ns3 =\n\tmax_attempts = 9\n", "", standard, 0},
-		{"block of no settings", "[default]\ns3 =\n  text\nretry_mode = adaptive\n", "", adaptive, 0},
-	} {
+	for _, row := range fileFormats {
 		t.Run(row.name, func(t *testing.T) {
 			s, err := machine{config: &row.config}.on(t, t.TempDir(), aws.Config{Profile: row.profile}).Load()
 			require.NoError(t, err)
@@ -78,7 +81,7 @@ func TestFileFormat(t *testing.T) {
 	}
 }
 
-func TestCredentialsFile(t *testing.T) {
+func TestProfilesOfTheCredentialsFile(t *testing.T) {
 	for _, row := range []struct {
 		name, credentials, profile string
 		found                      bool
@@ -167,7 +170,7 @@ func TestErrorsKeepSecrets(t *testing.T) {
 	}
 }
 
-func TestDirectoryForFile(t *testing.T) {
+func TestDirectoryForFileIsAnError(t *testing.T) {
 	dir := t.TempDir()
 	for _, c := range []aws.Config{{ConfigFile: dir}, {CredentialsFile: dir}} {
 		_, err := machine{}.on(t, t.TempDir(), c).Load()
@@ -187,7 +190,7 @@ func TestFileThatCannotBeOpened(t *testing.T) {
 	require.ErrorContains(t, err, "not a directory")
 }
 
-func TestHugeFile(t *testing.T) {
+func TestFileAboveTheLimitIsRefused(t *testing.T) {
 	const limit = 8 << 20
 	setting := "[default]\nmax_attempts = 5\n"
 	config := setting + strings.Repeat("#", limit-len(setting))

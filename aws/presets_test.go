@@ -17,6 +17,7 @@ import (
 	"github.com/retrip-go/retrip"
 	"github.com/retrip-go/retrip/aws"
 	"github.com/retrip-go/retrip/internal/socketerr"
+	"github.com/retrip-go/retrip/internal/testkit"
 )
 
 // botocore's table, service by service: what its additions change.
@@ -60,7 +61,7 @@ func TestBotocoreTable(t *testing.T) {
 }
 
 // DynamoDB's answers carry a checksum.
-func TestChecksum(t *testing.T) {
+func TestWrongChecksumIsRetried(t *testing.T) {
 	const body = `{"Items":[]}`
 	sum := fmt.Sprint(crc32.ChecksumIEEE([]byte(body)))
 	for _, make := range []func() *retrip.Strategy{func() *retrip.Strategy { return aws.Botocore("dynamodb") }, aws.JavaScriptV2DynamoDB} {
@@ -86,7 +87,7 @@ func TestCustomBackoff(t *testing.T) {
 		base := script(status(500))
 		_, err := get(t.Context(), &retrip.Transport{Base: base, Strategy: s})
 		require.NoError(t, err)
-		require.Equal(t, milliseconds(70, 140), base.waits())
+		require.Equal(t, milliseconds(70, 140), base.Waits())
 	})
 }
 
@@ -158,8 +159,7 @@ func TestS3Errors(t *testing.T) {
 	for _, tt := range tests {
 		for _, make := range []func() *retrip.Strategy{aws.Standard2026, aws.Adaptive2026, aws.AdaptiveV1, func() *retrip.Strategy { return aws.Botocore("s3") }, aws.JavaV1, aws.JavaScriptV2} {
 			ctx, trace := retrip.WithTrace(retrip.WithMaxAttempts(t.Context(), 1))
-			req, err := http.NewRequestWithContext(ctx, tt.method, tt.target, nil)
-			require.NoError(t, err)
+			req := testkit.RequestTo(t, tt.method, tt.target, nil).WithContext(ctx)
 			req.Header.Set("Authorization", tt.auth)
 			base := script(answer(200, tt.body, "Content-Type: application/xml"))
 			resp, err := (&retrip.Transport{Base: base, Strategy: make()}).RoundTrip(req)
@@ -172,7 +172,7 @@ func TestS3Errors(t *testing.T) {
 	}
 }
 
-func TestJavaV1(t *testing.T) {
+func TestJavaV1RetriesWhatItsPageNames(t *testing.T) {
 	for _, code := range []int{500, 503} {
 		require.Equal(t, retrip.Transient, classOf(t, aws.JavaV1(), status(code)))
 	}
@@ -188,7 +188,7 @@ func TestJavaV1(t *testing.T) {
 	base := script(status(503))
 	_, err := (&retrip.Transport{Base: base, Strategy: aws.JavaV1(), ReplayBuffer: 1}).RoundTrip(newRequest(t, "POST", io.MultiReader(strings.NewReader("body"))))
 	require.NoError(t, err)
-	require.Len(t, base.sent(), 1)
+	require.Len(t, base.Sent(), 1)
 }
 
 // S3 sends its 200 when it begins to copy, blanks to keep the line alive, and
@@ -204,14 +204,12 @@ func TestS3ErrorAfterAWhile(t *testing.T) {
 			_, _ = io.WriteString(w, "<Error><Code>InternalError</Code></Error>")
 			_ = w.Close()
 		}()
-		base := script(func(*http.Request) (*http.Response, error) {
-			return &http.Response{StatusCode: 200, Header: http.Header{"Content-Type": {"application/xml"}}, Body: r, ContentLength: -1}, nil
-		}, status(200))
+		base := script(testkit.Stream(200, r, "Content-Type: application/xml"), status(200))
 		req := newRequest(t, "PUT", nil)
 		req.URL.Host = "bucket.s3.amazonaws.com"
 		_, err := (&retrip.Transport{Base: base, Strategy: aws.Standard2026()}).RoundTrip(req)
 		require.NoError(t, err)
-		require.Len(t, base.sent(), 2)
+		require.Len(t, base.Sent(), 2)
 	})
 }
 
@@ -225,7 +223,7 @@ func TestAnyErrorButMalformed(t *testing.T) {
 }
 
 // A long poll that the quota refuses waits its backoff; other requests don't.
-func TestLongPoll(t *testing.T) {
+func TestLongPollsWaitTheirBackoff(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for target, wait := range map[string]time.Duration{
 			"AmazonSQS.ReceiveMessage":                  50 * time.Millisecond,

@@ -10,6 +10,7 @@ import (
 
 	"github.com/retrip-go/retrip"
 	"github.com/retrip-go/retrip/aws"
+	"github.com/retrip-go/retrip/internal/testkit"
 )
 
 // A code that may mean a wrong clock is retried if the clocks differ by enough:
@@ -30,16 +31,17 @@ func TestLeastSkew(t *testing.T) {
 		{"Go", aws.Standard2026, 241 * time.Second, true},
 	} {
 		synctest.Test(t, func(t *testing.T) {
+			ahead := row.ahead.Seconds()
 			base := script(
-				exchange(0, row.ahead.Seconds(), true, 403, "InvalidSignatureException", ""),
-				exchange(0, row.ahead.Seconds(), true, 200, "", ""),
+				testkit.Exchange(0, &ahead, 403, map[string]string{"X-Amzn-Errortype": "InvalidSignatureException"}),
+				testkit.Exchange(0, &ahead, 200, nil),
 			)
 			s := row.make()
 			s.Backoff, s.ThrottleBackoff = retrip.Constant{}, nil
 			transport := &retrip.Transport{Base: base, Strategy: s, Prepare: func(*http.Request, retrip.PrepareInfo) error { return nil }}
 			_, err := get(t.Context(), transport)
 			require.NoError(t, err)
-			require.Equal(t, row.resent, len(base.sent()) == 2, "%s, %v", row.name, row.ahead)
+			require.Equal(t, row.resent, len(base.Sent()) == 2, "%s, %v", row.name, row.ahead)
 		})
 	}
 }

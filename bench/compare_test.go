@@ -34,7 +34,19 @@ type lane struct {
 // The transport is the peer's, if it has one: the times say nothing if its
 // limiter got in the way.
 func compare(b *testing.B, rt http.RoundTripper, peer, bare, retrip lane) {
-	lanes := [...]lane{peer, bare, retrip, {func() { _ = time.Now() }, 1}}
+	median := timed(b, rt, peer, bare, retrip)
+	if median == nil {
+		return
+	}
+	b.ReportMetric((median[0]-median[1])/median[3], "clocks")
+	b.ReportMetric(median[0]/median[2], "x-retrip")
+}
+
+// timed times the peer, the bare base, another lane and readings of the clock in
+// turns, reports all metrics but those of the others, and returns all four medians; none if the
+// times say nothing.
+func timed(b *testing.B, rt http.RoundTripper, peer, bare, other lane) []float64 {
+	lanes := [...]lane{peer, bare, other, {func() { _ = time.Now() }, 1}}
 	var (
 		turn  [len(lanes)]int // how often each is called in its
 		times [len(lanes)][]time.Duration
@@ -58,20 +70,20 @@ func compare(b *testing.B, rt http.RoundTripper, peer, bare, retrip lane) {
 	b.ReportMetric(allocs, "allocs/op")
 	if waited(rt) {
 		b.ReportMetric(0, "ns/op")
-		return
+		return nil
 	}
 	lowest, middle, highest := interval(ratios(times[0], turn[0]*peer.requests, times[1], turn[1]*bare.requests))
-	median := func(at int) float64 {
+	var median []float64
+	for at := range lanes {
 		slices.Sort(times[at])
-		return float64(times[at][len(times[at])/2]) / float64(turn[at]*lanes[at].requests)
+		median = append(median, float64(times[at][len(times[at])/2])/float64(turn[at]*lanes[at].requests))
 	}
-	b.ReportMetric(median(0), "ns/op")
-	b.ReportMetric(median(0)-median(1), "over-ns")
-	b.ReportMetric((median(0)-median(1))/median(3), "clocks")
+	b.ReportMetric(median[0], "ns/op")
+	b.ReportMetric(median[0]-median[1], "over-ns")
 	b.ReportMetric(middle, "x-bare")
 	b.ReportMetric(lowest, "x-bare-lo")
 	b.ReportMetric(highest, "x-bare-hi")
-	b.ReportMetric(median(0)/median(2), "x-retrip")
+	return median
 }
 
 // ratios divides what one lane took in each turn by what another took in it.

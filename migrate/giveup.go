@@ -19,7 +19,8 @@ import (
 //
 // What the strategy takes for a success or for permanent, such as a 404, stays a
 // response. All else becomes an error: attempts or quota exhausted, a wait that
-// is too long, a request that may not be repeated.
+// is too long, a request that may not be repeated, and a response that a CheckRetry
+// rejected with an error of its own, which errors.Is finds.
 //
 // Call it before the first use of t: it sets t.Observe to a function that notes
 // how requests end and then calls the t.Observe of before. Requests sent through
@@ -56,7 +57,7 @@ type GiveUpError struct {
 	// of it within 250 ms.
 	Body []byte
 
-	ended error // the context's error if the context is why there was no further attempt
+	ended error // of the context or of a CheckRetry, if that is why there was no further attempt
 }
 
 // Error names the attempts, the reason and the status. It repeats neither the
@@ -78,6 +79,7 @@ type giveUp struct {
 type call struct {
 	caller, sent *http.Request
 	end          retrip.Event
+	rejected     error // what a CheckRetry returned with false for the last response
 }
 
 type callKey struct{}
@@ -93,10 +95,18 @@ func (g *giveUp) RoundTrip(req *http.Request) (*http.Response, error) {
 		return nil, err
 	}
 	resp.Request = req
-	if c.end.Reason == 0 || c.end.Reason == retrip.NotRetryable {
+	if c.rejected == nil && (c.end.Reason == 0 || c.end.Reason == retrip.NotRetryable) {
 		return resp, nil
 	}
 	return nil, c.giveUpError(resp)
+}
+
+// reject notes the error that a CheckRetry returned with false for a response, or that
+// it returned none.
+func reject(a retrip.Attempt, err error) {
+	if c, ok := a.Request.Context().Value(callKey{}).(*call); ok && c.sent == a.Request && a.Response != nil {
+		c.rejected = err
+	}
 }
 
 // note keeps the event that ends a request.
@@ -118,10 +128,12 @@ func (c *call) giveUpError(resp *http.Response) error {
 		Attempts: c.end.Attempt, Reason: c.end.Reason, Code: c.end.Code,
 		Status: resp.StatusCode, Header: resp.Header, Body: beginning(resp.Body),
 	}
-	switch e.Reason {
-	case retrip.WaitOverDeadline:
+	switch {
+	case c.rejected != nil:
+		e.ended = c.rejected
+	case e.Reason == retrip.WaitOverDeadline:
 		e.ended = context.DeadlineExceeded
-	case retrip.Cancelled:
+	case e.Reason == retrip.Cancelled:
 		e.ended = context.Cause(c.caller.Context())
 	}
 	return e

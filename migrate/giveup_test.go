@@ -1,13 +1,13 @@
 package migrate_test
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"net/http"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/retrip-go/retrip"
+	"github.com/retrip-go/retrip/internal/testkit"
 	"github.com/retrip-go/retrip/migrate"
 )
 
@@ -70,11 +71,8 @@ func TestErrorOnGiveUp(t *testing.T) {
 			if row.change != nil {
 				row.change(s)
 			}
-			method := row.method
-			if method == "" {
-				method = http.MethodGet
-			}
-			b, resp, err := giveUp(t, s, request(t, method, "order"), row.answer)
+			req := request(t, cmp.Or(row.method, http.MethodGet), "order")
+			b, resp, err := giveUp(t, s, req, row.answer)
 			require.Nil(t, resp)
 			require.ErrorIs(t, err, row.reason)
 			var gaveUp *migrate.GiveUpError
@@ -136,33 +134,12 @@ func TestErrorOnGiveUpAtTheDeadline(t *testing.T) {
 	})
 }
 
-// A body is what a response has to read, until it stalls. It counts its Closes.
-type body struct {
-	io.Reader
-	stalls bool
-	end    chan struct{}
-	closed atomic.Int32
+// stalling gives a text and then nothing until it is closed.
+func stalling(text string) io.ReadCloser {
+	r, w := io.Pipe()
+	go func() { _, _ = io.WriteString(w, text) }() // until the close
+	return r
 }
-
-func (b *body) Read(p []byte) (int, error) {
-	n, err := b.Reader.Read(p)
-	if err == io.EOF && b.stalls {
-		<-b.end
-		return n, http.ErrBodyReadAfterClose
-	}
-	return n, err
-}
-
-func (b *body) Close() error {
-	if b.closed.Add(1) == 1 {
-		close(b.end)
-	}
-	return nil
-}
-
-type roundTripper func(*http.Request) (*http.Response, error)
-
-func (f roundTripper) RoundTrip(req *http.Request) (*http.Response, error) { return f(req) }
 
 // A body that is long, or never ends, is read up to the bounds and closed.
 func TestGiveUpErrorBounds(t *testing.T) {
@@ -180,12 +157,13 @@ func TestGiveUpErrorBounds(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				b := &body{Reader: strings.NewReader(row.text), stalls: row.stalls, end: make(chan struct{})}
+				b := testkit.Opaque(row.text)
+				if row.stalls {
+					b = &testkit.Body{ReadCloser: stalling(row.text)}
+				}
 				s := retrip.Standard()
 				s.MaxAttempts = 1
-				rt := migrate.ErrorOnGiveUp(&retrip.Transport{Strategy: s, Base: roundTripper(func(req *http.Request) (*http.Response, error) {
-					return &http.Response{StatusCode: 500, Header: http.Header{}, Body: b, ContentLength: -1, Request: req}, nil
-				})})
+				rt := migrate.ErrorOnGiveUp(&retrip.Transport{Strategy: s, Base: testkit.Stream(500, b)})
 				start := time.Now()
 				resp, err := rt.RoundTrip(get(t))
 				require.Nil(t, resp)
@@ -194,7 +172,7 @@ func TestGiveUpErrorBounds(t *testing.T) {
 				require.Equal(t, row.text[:row.kept], string(gaveUp.Body))
 				require.Equal(t, row.took, time.Since(start))
 				time.Sleep(time.Hour)
-				require.EqualValues(t, 1, b.closed.Load())
+				require.Equal(t, 1, b.Closes())
 			})
 		})
 	}
@@ -261,4 +239,35 @@ func ExampleErrorOnGiveUp() {
 	// Output:
 	// retrip: attempts exhausted after 3 attempts (last status: 503)
 	// 503 back at noon
+}
+
+// An error that a CheckRetry returns with false is the request's error, as it is in
+// go-retryablehttp: code that rejects a response in this way must not take it for a
+// success. One that comes with true counts for nothing.
+func TestErrorOnGiveUpReturnsTheErrorOfACheckRetry(t *testing.T) {
+	errNotReady := errors.New("not ready")
+	get := func(rejected int) (*http.Response, error) {
+		policy := migrate.RetryableHTTP{
+			CheckRetry: func(_ context.Context, resp *http.Response, _ error) (bool, error) {
+				if resp.StatusCode == rejected {
+					return false, errNotReady
+				}
+				return resp.StatusCode == 503, errors.New("counts only with false")
+			},
+			Backoff:  func(_, _ time.Duration, _ int, _ *http.Response) time.Duration { return 0 },
+			RetryMax: 2,
+		}
+		return (&http.Client{Transport: migrate.ErrorOnGiveUp(&retrip.Transport{
+			Base:   &base{answers: []answer{{status: 503}, {status: 200, body: "wait"}}},
+			PerKey: func(string) *retrip.Strategy { return policy.Strategy() },
+		})}).Get("http://host/path")
+	}
+	_, err := get(200)
+	require.ErrorIs(t, err, errNotReady)
+	var gaveUp *migrate.GiveUpError
+	require.ErrorAs(t, err, &gaveUp)
+	require.Equal(t, 200, gaveUp.Status)
+	require.Equal(t, "wait", string(gaveUp.Body))
+	_, err = get(503)
+	require.ErrorIs(t, err, errNotReady)
 }

@@ -64,8 +64,9 @@ func strategy(attempts int, policy retrip.Classifier, backoff retrip.Backoff) *r
 // opinion on every outcome: what the function wants to retry is Throttled if
 // the status is 429 and Transient otherwise, the rest is a Success below status
 // 400 and Permanent from there. An error that comes with false makes the
-// outcome Permanent; the error itself is dropped, because a response is never
-// turned into an error, and an error of the base is the better one.
+// outcome Permanent. The error itself is dropped, because a response is never
+// turned into an error, and an error of the base is the better one; ErrorOnGiveUp
+// returns it.
 //
 // The function gets errors as an http.Client makes them, a *url.Error around
 // that of the base, and context.DeadlineExceeded in it for an AttemptTimeout.
@@ -82,10 +83,12 @@ type checkRetry func(context.Context, *http.Response, error) (bool, error)
 func (check checkRetry) Classify(a retrip.Attempt) retrip.Class {
 	return ask(a, func(resp *http.Response) retrip.Class {
 		retry, err := check(a.Request.Context(), resp, clientError(a))
+		reject(a, nil)
 		switch {
 		case retry:
 			return again(resp)
 		case err != nil:
+			reject(a, err)
 			return retrip.Permanent
 		default:
 			return settled(resp)

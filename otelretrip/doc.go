@@ -30,6 +30,8 @@
 //	retrip.wait                   s   waits before retries (retrip.wait.from)
 //	retrip.admission.delay        s   waits for the limiter, where there was one
 //	retrip.quota.tokens               what the quota has, for retries
+//	retrip.quota.doubt                failures that a gate counts against the server
+//	retrip.quota.shut                 1 while they stop retries, otherwise 0
 //	retrip.limiter.rate               attempts per second that the limiter allows, once it limits
 //	retrip.limiter.waiting            attempts in the limiter's queue
 //

@@ -15,13 +15,17 @@ func (m *Metrics) Watch(t *retrip.Transport) (metric.Registration, error) {
 			if state.Tokens >= 0 {
 				o.ObserveInt64(m.tokens, int64(state.Tokens), set.observe...)
 			}
+			if state.Doubt >= 0 {
+				o.ObserveFloat64(m.doubt, state.Doubt, set.observe...)
+				o.ObserveInt64(m.shut, one(state.Shut), set.observe...)
+			}
 			if state.Limiter.Enabled {
 				o.ObserveFloat64(m.rate, state.Limiter.Rate, set.observe...)
 				o.ObserveInt64(m.waiting, int64(state.Limiter.Waiting), set.observe...)
 			}
 		}
 		return nil
-	}, m.tokens, m.rate, m.waiting)
+	}, m.tokens, m.doubt, m.shut, m.rate, m.waiting)
 }
 
 // states returns a state for each server, which is the worst of those of its
@@ -38,11 +42,20 @@ func (m *Metrics) states(t *retrip.Transport) map[*server]retrip.KeyStats {
 	return states
 }
 
-// worse returns the lower quota, the lower rate and the sum of the waiting.
+func one(holds bool) int64 {
+	if holds {
+		return 1
+	}
+	return 0
+}
+
+// worse returns the lower quota, the greater doubt, the lower rate and the sum of the
+// waiting.
 func worse(a, b retrip.KeyStats) retrip.KeyStats {
 	if a.Tokens < 0 || b.Tokens >= 0 && b.Tokens < a.Tokens {
 		a.Tokens = b.Tokens
 	}
+	a.Doubt, a.Shut = max(a.Doubt, b.Doubt), a.Shut || b.Shut
 	waiting := a.Limiter.Waiting + b.Limiter.Waiting
 	if !a.Limiter.Enabled || b.Limiter.Enabled && b.Limiter.Rate < a.Limiter.Rate {
 		a.Limiter = b.Limiter

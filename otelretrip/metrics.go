@@ -34,6 +34,8 @@ type Metrics struct {
 	requestAttempts   metric.Int64Histogram
 	wait, admission   metric.Float64Histogram
 	tokens, waiting   metric.Int64ObservableGauge
+	shut              metric.Int64ObservableGauge
+	doubt             metric.Float64ObservableGauge
 	rate              metric.Float64ObservableGauge
 }
 
@@ -49,7 +51,7 @@ func NewMetrics(o Options) (*Metrics, error) {
 }
 
 func (m *Metrics) makeInstruments(attempts bool) error {
-	var errs [11]error
+	var errs [13]error
 	if attempts {
 		var duration httpconv.ClientRequestDuration
 		duration, errs[0] = httpconv.NewClientRequestDuration(m.meter)
@@ -75,6 +77,10 @@ func (m *Metrics) makeInstruments(attempts bool) error {
 		metric.WithExplicitBucketBoundaries(.01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60))
 	m.tokens, errs[8] = m.meter.Int64ObservableGauge("retrip.quota.tokens",
 		metric.WithUnit("{token}"), metric.WithDescription("What the quota has, for retries."))
+	m.doubt, errs[11] = m.meter.Float64ObservableGauge("retrip.quota.doubt",
+		metric.WithUnit("{failure}"), metric.WithDescription("Failures that the quota counts against the server."))
+	m.shut, errs[12] = m.meter.Int64ObservableGauge("retrip.quota.shut",
+		metric.WithUnit("{quota}"), metric.WithDescription("1 while the quota refuses retries because of them, and 0 otherwise."))
 	m.rate, errs[9] = m.meter.Float64ObservableGauge("retrip.limiter.rate",
 		metric.WithUnit("{attempt}/s"), metric.WithDescription("What the send-rate limiter allows, once it limits."))
 	m.waiting, errs[10] = m.meter.Int64ObservableGauge("retrip.limiter.waiting",

@@ -51,7 +51,7 @@ func exported(t *testing.T) string {
 		Base: roundTripper(func(req *http.Request) (*http.Response, error) {
 			n := calls.Add(1)
 			switch host := req.URL.Host; {
-			case host == "down.example":
+			case host == "down.example", host == "gated.example":
 				return status(503, "Retry-After", "0.001")(req)
 			case host == "limited.example" && n%5 == 0 && time.Since(begun) > time.Second: // when it has seen some
 				return status(429)(req)
@@ -65,6 +65,8 @@ func exported(t *testing.T) string {
 			switch host {
 			case "down.example":
 				s.Quota = retrip.NewBucket(20)
+			case "gated.example":
+				s.Quota = new(retrip.Gate)
 			case "limited.example":
 				s.Limiter = retrip.NewLimiter()
 			}
@@ -74,7 +76,7 @@ func exported(t *testing.T) string {
 	require.NoError(t, err)
 	ctx, stop := context.WithCancel(context.Background())
 	var callers sync.WaitGroup
-	for _, host := range []string{"shaky", "down", "limited", "limited", "limited"} {
+	for _, host := range []string{"shaky", "down", "gated", "limited", "limited", "limited"} {
 		callers.Go(func() {
 			req, _ := http.NewRequestWithContext(ctx, http.MethodGet, "https://"+host+".example/", nil)
 			for ctx.Err() == nil {
@@ -106,6 +108,8 @@ func testNames(t *testing.T, series map[string]map[string]bool) {
 		"retrip_wait_seconds_bucket":                  "retrip_wait_from",
 		"retrip_admission_delay_seconds_bucket":       "server_port",
 		"retrip_quota_tokens":                         "server_port",
+		"retrip_quota_doubt":                          "server_port",
+		"retrip_quota_shut":                           "server_port",
 		"retrip_limiter_rate_per_second":              "server_port",
 		"retrip_limiter_waiting":                      "server_port",
 	} {
@@ -287,8 +291,8 @@ func TestRunbooks(t *testing.T) {
 	page, err := os.ReadFile("../docs/signals.md")
 	require.NoError(t, err)
 	names := regexp.MustCompile(`- alert: (\w+)`).FindAllStringSubmatch(string(alerts), -1)
-	require.Len(t, names, 5)
-	require.Equal(t, 5, strings.Count(string(alerts), "runbook_url:"))
+	require.Len(t, names, 6)
+	require.Equal(t, 6, strings.Count(string(alerts), "runbook_url:"))
 	for _, name := range names {
 		url := "https://github.com/retrip-go/retrip/blob/main/docs/signals.md#" + strings.ToLower(name[1])
 		require.Contains(t, string(alerts), `runbook_url: "`+url+`"`)
@@ -344,7 +348,7 @@ func testPrometheus(t *testing.T, target string) {
 		}
 	}
 	require.NoError(t, p.get("rules", nil, &rules))
-	require.Len(t, rules.Data.Groups[0].Rules, 5)
+	require.Len(t, rules.Data.Groups[0].Rules, 6)
 	for _, rule := range rules.Data.Groups[0].Rules {
 		require.Equal(t, "ok", rule.Health, rule)
 	}

@@ -139,6 +139,9 @@ func note(e retrip.Event) {
 	if e.Tokens >= 0 {
 		attrs = append(attrs, attribute.Int("retrip.quota.tokens", e.Tokens))
 	}
+	if e.Doubt >= 0 {
+		attrs = append(attrs, attribute.Float64("retrip.quota.doubt", e.Doubt))
+	}
 	if e.Reason != 0 {
 		attrs = append(attrs, reasonKey.String(e.Reason.String()))
 	}

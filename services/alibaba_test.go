@@ -56,7 +56,7 @@ func TestFixedInterval(t *testing.T) {
 		}
 		start := time.Now()
 		o := send(t, services.FixedInterval(time.Second, 10*time.Second), busy...)
-		require.Len(t, o.sent, 11)
+		require.Len(t, o.Sent(), 11)
 		require.Equal(t, 10*time.Second, time.Since(start))
 	})
 	for _, bad := range [][2]time.Duration{{0, time.Second}, {time.Second, 0}, {-1, time.Second}, {time.Second, -1}, {2, 1}} {

@@ -2,17 +2,13 @@ package services_test
 
 import (
 	"fmt"
-	"io"
 	"net/http"
 	"strings"
 
 	"github.com/retrip-go/retrip"
+	"github.com/retrip-go/retrip/internal/testkit"
 	"github.com/retrip-go/retrip/services"
 )
-
-type roundTrip func(*http.Request) (*http.Response, error)
-
-func (f roundTrip) RoundTrip(req *http.Request) (*http.Response, error) { return f(req) }
 
 // show sends a request through a Transport and prints what it makes of the answer.
 func show(t *retrip.Transport, call string, status int, body string, headers ...string) {
@@ -38,18 +34,7 @@ func pretend(t *retrip.Transport, status int, body string, headers ...string) {
 		s.MaxRetryAfter, s.Backoff, s.ThrottleBackoff = 0, retrip.Constant{}, nil
 		return s
 	}
-	t.Base = roundTrip(func(req *http.Request) (*http.Response, error) {
-		resp := &http.Response{
-			StatusCode: status, Header: http.Header{}, Request: req,
-			Body: io.NopCloser(strings.NewReader(body)), ContentLength: int64(len(body)),
-		}
-		resp.Header.Set("Content-Type", "application/json")
-		for _, line := range headers {
-			name, value, _ := strings.Cut(line, ": ")
-			resp.Header.Set(name, value)
-		}
-		return resp, nil
-	})
+	t.Base = testkit.Answer(status, body, append(headers, "Content-Type: application/json")...)
 	t.Observe = func(e retrip.Event) {
 		switch {
 		case shown:

@@ -5,11 +5,11 @@ import (
 	"net/http"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/retrip-go/retrip"
+	"github.com/retrip-go/retrip/internal/testkit"
 )
 
 // An answer is what a service said to the first attempt.
@@ -20,25 +20,22 @@ type answer struct {
 	body   string
 }
 
-func (a answer) response(req *http.Request) *http.Response {
-	h := http.Header{}
+func (a answer) step() testkit.Step {
+	var lines []string
+	if a.body != "" && !strings.Contains(a.header, "Content-Type: ") {
+		lines = append(lines, "Content-Type: application/json")
+	}
 	for line := range strings.Lines(a.header) {
-		if name, value, ok := strings.Cut(strings.TrimSpace(line), ": "); ok {
-			h.Add(name, value)
+		if line = strings.TrimSpace(line); strings.Contains(line, ": ") {
+			lines = append(lines, line)
 		}
 	}
-	if a.body != "" && h.Get("Content-Type") == "" {
-		h.Set("Content-Type", "application/json")
-	}
-	return &http.Response{
-		StatusCode: a.status, Header: h, Request: req,
-		Body: io.NopCloser(strings.NewReader(a.body)), ContentLength: int64(len(a.body)),
-	}
+	return testkit.Answer(a.status, a.body, lines...)
 }
 
 // An outcome is what a request came to.
 type outcome struct {
-	sent   []time.Time
+	*testkit.Base
 	events []retrip.Event
 }
 
@@ -47,42 +44,32 @@ type outcome struct {
 // own account, or 1 s after throttling.
 func send(t *testing.T, s *retrip.Strategy, answers ...answer) (o outcome) {
 	t.Helper()
+	var steps []testkit.Step
+	for _, a := range append(answers, answer{status: 200}) {
+		steps = append(steps, a.step())
+	}
+	o.Base = testkit.Script(steps...)
 	s.Rand = func() float64 { return 1 }
 	transport := &retrip.Transport{
 		Strategy: s,
 		Observe:  func(e retrip.Event) { o.events = append(o.events, e) },
-		Base: roundTripper(func(req *http.Request) (*http.Response, error) {
-			n := len(o.sent)
-			o.sent = append(o.sent, time.Now())
-			if req.Body != nil {
-				body, err := io.ReadAll(req.Body)
-				if err != nil || string(body) != "the body" {
-					t.Errorf("attempt %d was sent with the body %q, %v", n+1, body, err)
-				}
-				_ = req.Body.Close()
-			}
-			if n < len(answers) {
-				return answers[n].response(req), nil
-			}
-			return answer{status: 200}.response(req), nil
-		}),
+		Base:     o.Base,
 	}
 	method, key, _ := strings.Cut(answers[0].method, " with a ")
-	var body io.Reader
+	text, body := "", io.Reader(nil)
 	if method == http.MethodPost {
-		body = strings.NewReader("the body")
+		text = "the body"
+		body = strings.NewReader(text)
 	}
-	req, err := http.NewRequestWithContext(t.Context(), method, "https://service.example/path", body)
-	require.NoError(t, err)
+	req := testkit.RequestTo(t, method, "https://service.example/path", body)
 	if key != "" {
 		req.Header.Set("Idempotency-Key", "1")
 	}
 	resp, err := transport.RoundTrip(req)
 	require.NoError(t, err)
 	require.NoError(t, resp.Body.Close())
+	for i, sent := range o.Sent() {
+		require.Equal(t, text, sent.Content, "attempt %d", i+1)
+	}
 	return o
 }
-
-type roundTripper func(*http.Request) (*http.Response, error)
-
-func (f roundTripper) RoundTrip(req *http.Request) (*http.Response, error) { return f(req) }

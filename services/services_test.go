@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"math"
 	"net/http"
-	"net/http/httptest"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -15,6 +14,7 @@ import (
 	"github.com/retrip-go/retrip"
 	"github.com/retrip-go/retrip/aws"
 	"github.com/retrip-go/retrip/internal/socketerr"
+	"github.com/retrip-go/retrip/internal/testkit"
 	"github.com/retrip-go/retrip/services"
 )
 
@@ -277,7 +277,7 @@ var tables = []struct {
 	}},
 }
 
-func TestServices(t *testing.T) {
+func TestAnswersOfEachService(t *testing.T) {
 	for _, table := range tables {
 		for _, r := range table.rows {
 			text := fmt.Sprint(table.name, " ", r.answer.method, " ", r.answer.status, " ", strings.Join(strings.Fields(r.answer.header), " "), " ", r.answer.body)
@@ -285,9 +285,9 @@ func TestServices(t *testing.T) {
 				o := send(t, table.make(), r.answer)
 				require.Equal(t, r.class, o.events[0].Class, text)
 				require.Equal(t, r.wait, o.events[0].Wait, text)
-				require.Equal(t, r.retried, len(o.sent) == 2, text)
+				require.Equal(t, r.retried, len(o.Sent()) == 2, text)
 				if r.retried {
-					require.Equal(t, r.wait, o.sent[1].Sub(o.sent[0]), text)
+					require.Equal(t, r.wait, o.Waits()[0], text)
 				}
 			})
 		}
@@ -312,16 +312,14 @@ func TestServicesMakeSense(t *testing.T) {
 
 // The rules are for answers: a broken connection is as in Standard, and a POST
 // on it is repeated only where all requests are.
-func TestBrokenConnections(t *testing.T) {
+func TestBrokenConnectionsAreAsInStandard(t *testing.T) {
 	for _, table := range tables {
 		for _, method := range []string{http.MethodGet, post} {
 			synctest.Test(t, func(t *testing.T) {
-				s, attempts := table.make(), 0
-				_, err := (&retrip.Transport{Strategy: s, Base: roundTripper(func(*http.Request) (*http.Response, error) {
-					attempts++
-					return nil, socketerr.ConnReset
-				})}).RoundTrip(httptest.NewRequest(method, "https://service.example/path", nil))
+				s, base := table.make(), testkit.Script(testkit.Fails(socketerr.ConnReset))
+				_, err := (&retrip.Transport{Strategy: s, Base: base}).RoundTrip(testkit.NewRequest(t, method, nil))
 				require.ErrorIs(t, err, socketerr.ConnReset)
+				attempts := len(base.Sent())
 				require.Equal(t, method == http.MethodGet || s.RetryNonIdempotent, attempts == 3, "%s %s: %d", table.name, method, attempts)
 			})
 		}
@@ -345,17 +343,12 @@ func TestWaitsAddUp(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			s := tt.make()
 			s.MaxRetryAfter = tt.cap
-			o := send(t, s, tt.again, tt.again, tt.again)
-			var waits []time.Duration
-			for i := range o.sent[1:] {
-				waits = append(waits, o.sent[i+1].Sub(o.sent[i]))
-			}
-			require.Equal(t, tt.waits, waits)
+			require.Equal(t, tt.waits, send(t, s, tt.again, tt.again, tt.again).Waits())
 		})
 	}
 }
 
-func TestByHost(t *testing.T) {
+func TestByHostKnowsServicesByDomain(t *testing.T) {
 	for host, want := range map[string]func() *retrip.Strategy{
 		"api.github.com":                  services.GitHub,
 		"gitlab.com":                      services.GitLab,

@@ -11,6 +11,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/retrip-go/retrip/internal/testkit"
 )
 
 func TestHeaderCode(t *testing.T) {
@@ -102,8 +104,8 @@ func FuzzBodyCodes(f *testing.F) {
 	f.Add(`{"Error":{"Code":"Nested"},"code":null}`)
 	f.Add(`<Response><Errors><Error><Code>A</Code></Error></Errors></Response>`)
 	f.Add(`<?xml version="1.0"?><!-- > --><a:Error b="/>" c='<'><Code>A</Code><x/></a:Error>`)
-	f.Add(jsonDocument)
-	f.Add(xmlDocument)
+	f.Add(testkit.JSONDocument)
+	f.Add(testkit.XMLDocument)
 	f.Add(strings.Repeat("[", 20_000))
 	f.Fuzz(func(t *testing.T, body string) {
 		got, want := JSON.InBody([]byte(body)), slowJSONCode([]byte(body))

@@ -299,7 +299,7 @@ var answers = []mutant{
 	},
 	{
 		name: "An error of an attempt that was cancelled does not tell what failed before",
-		file: "finish.go", old: `case during && o.Number > 1:`, new: `case false:`,
+		file: "finish.go", old: `case during && o.Number > 1:`, new: `case during && false:`,
 		tests: `TestErrorsTellWhatFailedBefore`,
 	},
 	{

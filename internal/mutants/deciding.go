@@ -95,13 +95,13 @@ var deciding = []mutant{
 	},
 	{
 		name: "A retry whose GetBody fails costs tokens",
-		file: "decide.go", old: `case obstacle != nil: return`, new: `case obstacle != nil: r.policy.Quota.Take(r.ctx, o.failure); return`,
+		file: "decide.go", old: `case obstacle != nil: return`, new: `case obstacle != nil: r.policy.Quota.Take(r.ctx, r.failure(o, v, past)); return`,
 		tests: `TestGetBodyThatFails`,
 	},
 	{
 		name: "A retry that its wait rules out costs tokens",
 		file: "decide.go", old: `return r.schedule(o, v, past)`,
-		new:   `d := r.schedule(o, v, past); if d.reason != 0 { r.policy.take(r.policy.costOf(&o.Attempt, v.class)) }; return d`,
+		new:   `d := r.schedule(o, v, past); if d.reason != 0 { r.policy.Quota.Take(r.ctx, r.failure(o, v, past)) }; return d`,
 		tests: `TestServerDirectedWaits|TestWait|TestHintIsToldWhenItIsWhyWeStop`,
 	},
 	{

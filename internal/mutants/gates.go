@@ -34,7 +34,7 @@ var gates = []mutant{
 	},
 	{
 		name: "The gate takes a hint that is too long to be obeyed for one",
-		file: "decide.go", old: `Hint: o.obeyed(r.policy, past) == 1`, new: `Hint: o.hinted`,
+		file: "decide.go", old: `Hint: o.obeyed(r.policy, past) == 1`, new: `Hint: o.hasHint`,
 		tests: `TestGateAndHints|TestQuotaHearsOfEachAttempt`,
 	},
 	{
@@ -114,7 +114,7 @@ var gates = []mutant{
 	},
 	{
 		name: "A host with a gate is never forgotten",
-		file: "strategy.go", old: `q, ok := s.Quota.(RestingQuota)`, new: `q, ok := s.Quota.(MeteredQuota)`,
+		file: "strategy.go", old: `q, ok := p.Quota.(RestingQuota)`, new: `q, ok := p.Quota.(MeteredQuota)`,
 		tests: `TestHostInDoubtIsKept`,
 	},
 	{

@@ -56,7 +56,7 @@ var quotas = []mutant{
 	},
 	{
 		name: "A host is forgotten with the throttle its limiter met",
-		file: "strategy.go", old: `return s.Limiter == nil || s.Limiter.asNew()`, new: `return true`,
+		file: "strategy.go", old: `return p.Limiter == nil || p.Limiter.asNew()`, new: `return true`,
 		tests: `TestThrottledHostIsNotForgotten`,
 	},
 	{
@@ -83,7 +83,7 @@ var quotas = []mutant{
 		name:  "A quota is told of an attempt that the caller cancelled",
 		file:  "decide.go",
 		old:   `if v.class == Unknown { // it was sent`,
-		new:   `if v.class == Unknown && r.policy.Quota != nil { r.policy.Quota.Failed(o.failure) }; if v.class == Unknown { // it was sent`,
+		new:   `if v.class == Unknown && r.policy.Quota != nil { r.policy.Quota.Failed(r.failure(o, v, past)) }; if v.class == Unknown { // it was sent`,
 		tests: `TestQuotaAndCancels`,
 	},
 	{
@@ -129,43 +129,43 @@ var keys = []mutant{
 	},
 	{
 		name: "Host names beyond MaxKeys each get a fresh quota",
-		file: "hosts.go", old: `if t.overflow.Load() == nil { t.overflow.CompareAndSwap(nil, create("")) } return t.overflow.Load()`,
-		new:   `return create("")`,
+		file: "hosts.go", old: `if e == nil && t.overflow.Load() == nil { t.overflow.CompareAndSwap(nil, create("")) } return cmp.Or(e, t.overflow.Load())`,
+		new:   `return cmp.Or(e, create(""))`,
 		tests: `TestKeysAreBounded|TestPerKeyIsNotAskedInVain`,
 	},
 	{
 		name: "Two requests that need a new key at once have a quota each",
-		file: "hosts.go", old: `if found := t.get(e.key); found != nil { return found }`, new: ``,
+		file: "hosts.go", old: `if e := t.get(key); e != nil { return e, false // made`, new: `if e := t.get(key); e != nil && made == nil { return e, false // made`,
 		tests: `TestKeysHaveOneEntry`,
 	},
 	{
 		name: "A key that was made in the meantime drops another",
-		file: "hosts.go", old: `defer t.mu.Unlock() if e := t.get(key); e != nil {`, new: `defer t.mu.Unlock(); if e := t.get(key); e != nil && false {`,
+		file: "hosts.go", old: `if e := t.get(key); e != nil { return e, false // made`, new: `if e := t.get(key); e != nil && made != nil { return e, false // made`,
 		tests: `TestKeyMadeInTheMeantimeIsFound`,
 	},
 	{
 		name: "More keys than MaxKeys are kept",
-		file: "hosts.go", old: `if len(t.ring) == t.max { return nil }`, new: ``,
+		file: "hosts.go", old: `int64(t.max) && !t.drop(now) ||`, new: `int64(t.max) && made == nil && !t.drop(now) ||`,
 		tests: `TestNewKeysAtOnceAreBounded`,
 	},
 	{
 		name: "A host whose quota is spent is forgotten",
-		file: "hosts.go", old: `(e.shared || e.policy.asNew())`, new: `true`,
-		tests: `TestKeysAreBounded`,
+		file: "hosts.go", old: `(e.shared || e.policy.asNew(rested))`, new: `true`,
+		tests: `TestKeysAreBounded|TestHostThatComesBackFindsItsQuota|TestRetriesPerHourAreBounded`,
 	},
 	{
 		name: "A host's measured clock is forgotten",
-		file: "hosts.go", old: `e.skew.offset().Abs() <= skewThreshold && (e.shared`, new: `(e.shared`,
+		file: "hosts.go", old: `(rested || e.skew.offset().Abs() <= skewThreshold) && (e.shared`, new: `(e.shared`,
 		tests: `TestMeasuredSkewAndRoom`,
 	},
 	{
 		name: "A host with one Strategy for all is never forgotten",
-		file: "hosts.go", old: `(e.shared || e.policy.asNew())`, new: `e.policy.asNew()`,
+		file: "hosts.go", old: `(e.shared || e.policy.asNew(rested))`, new: `e.policy.asNew(rested)`,
 		tests: `TestKeysOfOneStrategyMakeRoom`,
 	},
 	{
 		name: "A long key takes a place of its own",
-		file: "hosts.go", old: `if key == "" || len(key) > longestKey {`, new: `if key == "" {`,
+		file: "hosts.go", old: `len(key) <= longestKey &&`, new: ``,
 		tests: `TestLongKeysAreShared`,
 	},
 	{
@@ -175,8 +175,8 @@ var keys = []mutant{
 	},
 	{
 		name: "A busy host is dropped before an idle one",
-		file: "hosts.go", old: `if e.used.Load() { e.used.Store(false) } else if`, new: `if false { e.used.Store(false) } else if`,
-		tests: `TestBusyHostIsKept`,
+		file: "hosts.go", old: `case e.inUse.Load() > uint32(now/time.Minute): return false`, new: ``,
+		tests: `TestBusyHostIsKept|TestSickCrawlLeavesHostsInUseTheirRetries`,
 	},
 	{
 		name: "Hosts that share a strategy share a clock",
@@ -185,17 +185,62 @@ var keys = []mutant{
 	},
 	{
 		name: "A table that grows forgets what it had",
-		file: "hosts.go", old: `for _, e := range t.ring { link(buckets, e) }`, new: ``,
+		file: "hosts.go", old: `for _, e := range t.all() { link(buckets, e) }`, new: ``,
 		tests: `TestKeysAreBounded|TestEachHostHasItsOwnQuota|TestFloodOfHosts`,
 	},
 	{
 		name: "A key is dropped from the room for keys, but not from the table",
-		file: "hosts.go", old: `unlink(*t.buckets.Load(), t.ring[victim])`, new: ``,
+		file: "hosts.go", old: `at.Store(e.next.Load())`, new: ``,
 		tests: `TestKeysAreBounded|TestKeysUnderContention`,
 	},
 	{
+		name: "A host that failed once takes its place for ever",
+		file: "hosts.go", old: `time.Duration(e.failed.Load()) >= keyMemory`, new: `time.Duration(e.failed.Load()) >= 1<<62`,
+		tests: `TestFailedHostsAreForgottenInAnHour`,
+	},
+	{
+		name: "A host's failures are forgotten after a minute",
+		file: "hosts.go", old: `time.Duration(e.failed.Load()) >= keyMemory`, new: `time.Duration(e.failed.Load()) >= time.Minute`,
+		tests: `TestFailedHostsAreForgottenInAnHour`,
+	},
+	{
+		name: "Only a host's first failure counts for how long it is remembered",
+		file: "hosts.go", old: `e.failed.Store(int64(o.Done.Sub(t.keys.start)))`, new: ``,
+		tests: `TestHostIsRememberedFromItsLastFailure`,
+	},
+	{
+		name: "A host is forgotten while requests to it fail",
+		file: "hosts.go", old: `&& e.pins.CompareAndSwap(0, math.MinInt32)`, new: `&& e.pins.Swap(math.MinInt32) > -1`,
+		tests: `TestHostOfAFailedRequestIsKept`,
+	},
+	{
+		name: "A request that has ended keeps its host from being forgotten",
+		file: "finish.go", old: `r.entry.pins.Add(-1)`, new: ``,
+		tests: `TestChurnOfHosts|TestFailedHostsAreForgottenInAnHour`,
+	},
+	{
+		name: "A request whose host was forgotten takes from the old quota",
+		file: "hosts.go", old: `if e.key != "" && e.pins.Add(1) > 0 {`, new: `if e.key != "" && e.pins.Add(1) != 0 {`,
+		tests: `TestRequestsUnderWayShareOneQuota`,
+	},
+	{
+		name: "A clock measured after the host was forgotten is lost",
+		file: "hosts.go", old: `t.Prepare != nil { r.noteSkew(o)`, new: `t.Prepare != nil && false { r.noteSkew(o)`,
+		tests: `TestRequestUnderWayKeepsWhatItLearns`,
+	},
+	{
+		name: "A crawl beyond MaxKeys allocates",
+		file: "hosts.go", old: `rand.Uint32N(sampled) == 0`, new: `rand.Uint32N(sampled) >= 0`,
+		tests: `TestRequestsBeyondMaxKeysAllocateNothing`,
+	},
+	{
+		name: "A host that is asked beyond MaxKeys again and again never gets an entry",
+		file: "hosts.go", old: `rand.Uint32N(sampled) == 0`, new: `rand.Uint32N(sampled) == sampled`,
+		tests: `TestHostInUseBeyondMaxKeysGetsAnEntry`,
+	},
+	{
 		name: "A body stays open when Key panics",
-		file: "finish.go", old: `abandon(p.answer.resp) } r.giveBack(p)`, new: `abandon(p.answer.resp) }; if r.policy != nil { r.giveBack(p) }`,
+		file: "finish.go", old: `r.giveBack(p) // last`, new: `if r.policy != nil { r.giveBack(p) } // last`,
 		tests: `TestPanicsOfTheUsersFunctions|TestEveryExitClosesTheBody`,
 	},
 }

@@ -3,7 +3,7 @@
 // unreliable, and measure what each retry quota makes of it: how much load retries
 // add, and how many requests they save.
 //
-//	go test ./internal/outage                      the demands on the gate, with a fifth of the clients
-//	go test ./internal/outage -full                the same with all of them
-//	go test ./internal/outage -full -update        also makes the tables of docs/quotas.md
+//	go test ./internal/outage                 # the demands on the gate, with a fifth of the clients
+//	go test ./internal/outage -full           # the same with all of them
+//	go test ./internal/outage -full -update   # also makes the tables of docs/quotas.md
 package outage

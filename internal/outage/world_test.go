@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/retrip-go/retrip"
+	"github.com/retrip-go/retrip/internal/socketerr"
 )
 
 // An outcome is what a server makes of an attempt.
@@ -199,7 +200,7 @@ func (c *client) RoundTrip(req *http.Request) (*http.Response, error) {
 	time.Sleep(seconds(latency))
 	switch end {
 	case refused:
-		return nil, syscall.ECONNREFUSED
+		return nil, socketerr.ConnRefused
 	case silent:
 		return nil, syscall.ETIMEDOUT
 	}

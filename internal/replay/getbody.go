@@ -5,12 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"net/http"
 	"reflect"
 	"strings"
 )
 
-// reopen opens the body of a request that has a GetBody.
+// reopen opens the body of a request that has a GetBody. What lies in memory whole
+// can't fail, so nobody watches it.
 func reopen(req *http.Request) (io.ReadCloser, error) {
 	body, err := req.GetBody()
 	switch {
@@ -18,11 +20,13 @@ func reopen(req *http.Request) (io.ReadCloser, error) {
 		return nil, fmt.Errorf("Request.GetBody failed: %w", err)
 	case body == nil:
 		return nil, errors.New("Request.GetBody returned a nil body and no error")
-	case req.ContentLength > 0:
-		body = &sizedBody{body, req.ContentLength, req.ContentLength}
 	}
-	if InMemory(body) {
+	length, known := memoryLength(body)
+	if known && (req.ContentLength <= 0 || length == req.ContentLength) {
 		return body, nil
+	}
+	if req.ContentLength > 0 {
+		body = &sizedBody{body, req.ContentLength, req.ContentLength}
 	}
 	return watch(body), nil
 }
@@ -62,17 +66,32 @@ func (e *LengthError) Error() string {
 // block, as http.NewRequest makes them of a bytes.Reader, bytes.Buffer or
 // strings.Reader, or of a part of one.
 func InMemory(body io.ReadCloser) bool {
+	_, known := memoryLength(body)
+	return known
+}
+
+// memoryLength is how many bytes are left to read of a body that is InMemory.
+func memoryLength(body io.ReadCloser) (n int64, known bool) {
 	v := reflect.ValueOf(body)
 	if v.Kind() != reflect.Struct || v.Type().PkgPath() != "io" || v.NumField() != 1 {
-		return false // not an io.NopCloser
+		return 0, false // not an io.NopCloser
 	}
-	r := v.Field(0).Interface()
+	r, most := v.Field(0).Interface(), int64(math.MaxInt64)
 	if part, ok := r.(*io.LimitedReader); ok && part != nil {
-		r = part.R
+		r, most = part.R, part.N
 	}
-	switch r.(type) {
-	case *bytes.Reader, *bytes.Buffer, *strings.Reader:
-		return true
+	if p := reflect.ValueOf(r); p.Kind() == reflect.Pointer && p.IsNil() {
+		return 0, false // Read will say so
 	}
-	return false
+	switch r := r.(type) {
+	case *bytes.Reader:
+		n = int64(r.Len())
+	case *bytes.Buffer:
+		n = int64(r.Len())
+	case *strings.Reader:
+		n = int64(r.Len())
+	default:
+		return 0, false
+	}
+	return min(n, most), true
 }

@@ -18,11 +18,10 @@ func TestGetBodyOfAnotherLength(t *testing.T) {
 		"longer than before":  "more than the 10 bytes of Request.ContentLength",
 		content[:9] + "other": "more than the 10 bytes",
 	} {
-		u := newUpload(t, opaque(content), 0)
-		u.req.ContentLength = 10
-		u.req.GetBody = func() (io.ReadCloser, error) { return opaque(again), nil }
-		u.Body = replay.Body{}
-		u.Begin(u.req)
+		u := newUpload(t, opaque(content), 0, func(req *http.Request) {
+			req.ContentLength = 10
+			req.GetBody = func() (io.ReadCloser, error) { return opaque(again), nil }
+		})
 		u.requireRead(content, u.begin().Body)
 		got, err := io.ReadAll(u.again().Body)
 		require.ErrorContains(t, err, want)
@@ -37,10 +36,7 @@ func TestGetBodyThatFails(t *testing.T) {
 		"Request.GetBody failed: on fire":                  func() (io.ReadCloser, error) { return nil, errors.New("on fire") },
 		"Request.GetBody returned a nil body and no error": func() (io.ReadCloser, error) { return nil, nil },
 	} {
-		u := newUpload(t, opaque(content), 0)
-		u.req.GetBody = open
-		u.Body = replay.Body{}
-		u.Begin(u.req)
+		u := newUpload(t, opaque(content), 0, reopened(open))
 		u.Sent()
 		require.NoError(t, u.Hold())
 		require.EqualError(t, u.Reopen(), want)
@@ -53,7 +49,7 @@ func TestGetBodyThatFails(t *testing.T) {
 func TestPrepareAndABodyOfTheCaller(t *testing.T) {
 	for name, tt := range map[string]struct {
 		prepare func(*http.Request)
-		closes  int32 // by us, before the base closes what it was sent
+		closes  int // by us, before the base closes what it was sent
 	}{
 		"untouched": {func(*http.Request) {}, 0},
 		"wrapped": {func(out *http.Request) {
@@ -68,22 +64,19 @@ func TestPrepareAndABodyOfTheCaller(t *testing.T) {
 		"taken away, empty": {func(out *http.Request) { out.Body = http.NoBody }, 1},
 	} {
 		src := opaque(content)
-		u := newUpload(t, src, 0)
-		u.req.GetBody = func() (io.ReadCloser, error) { return nil, nil }
-		u.Body = replay.Body{}
-		u.Begin(u.req)
+		u := newUpload(t, src, 0, reopened(func() (io.ReadCloser, error) { return nil, nil }))
 		out := u.begin()
 		u.Lend(out)
 		tt.prepare(out)
 		u.Choose(out, nil)
 		u.Sent()
-		require.Equal(t, tt.closes, src.closes.Load(), name)
+		require.Equal(t, tt.closes, src.Closes(), name)
 		if out.Body != nil && out.Body != http.NoBody {
 			u.requireRead(content, out.Body)
 			require.NoError(t, out.Body.Close())
 		}
 		u.Finish()
-		require.EqualValues(t, 1, src.closes.Load(), name)
+		require.Equal(t, 1, src.Closes(), name)
 		if name == "untouched" {
 			require.Same(t, src, out.Body, "the base gets it as it is")
 		}

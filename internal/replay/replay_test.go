@@ -9,7 +9,6 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"os"
-	"path/filepath"
 	"runtime"
 	"strings"
 	"sync"
@@ -22,29 +21,12 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/retrip-go/retrip/internal/replay"
+	"github.com/retrip-go/retrip/internal/testkit"
 )
 
 const content = "0123456789"
 
-// A source counts its closes.
-type source struct {
-	io.Reader
-	closes atomic.Int32
-}
-
-func (s *source) Close() error {
-	s.closes.Add(1)
-	if c, ok := s.Reader.(io.Closer); ok {
-		return c.Close()
-	}
-	return nil
-}
-
-type readerFunc func([]byte) (int, error)
-
-func (f readerFunc) Read(p []byte) (int, error) { return f(p) }
-
-func opaque(content string) *source { return &source{Reader: strings.NewReader(content)} }
+var opaque = testkit.Opaque
 
 // An upload is a request and its body.
 type upload struct {
@@ -53,15 +35,27 @@ type upload struct {
 	replay.Body
 }
 
-func newUpload(t *testing.T, body io.ReadCloser, limit int64) *upload {
+func newUpload(t *testing.T, body io.ReadCloser, limit int64, edits ...func(*http.Request)) *upload {
 	t.Helper()
-	req, err := http.NewRequestWithContext(t.Context(), "PUT", "http://example.com/", nil)
-	require.NoError(t, err)
+	req := testkit.NewRequest(t, "PUT", nil)
 	req.Body = body
-	u := &upload{t, req, replay.Body{}}
+	for _, edit := range edits {
+		edit(req)
+	}
+	u := &upload{T: t, req: req}
 	u.Body.Begin(req)
 	u.Keep(limit)
 	return u
+}
+
+// within gives a request a context.
+func within(ctx context.Context) func(*http.Request) {
+	return func(req *http.Request) { *req = *req.WithContext(ctx) }
+}
+
+// reopened gives a request a GetBody.
+func reopened(open func() (io.ReadCloser, error)) func(*http.Request) {
+	return func(req *http.Request) { req.GetBody = open }
 }
 
 // begin opens the body for an attempt.
@@ -89,17 +83,6 @@ func (u *upload) requireRead(want string, body io.Reader) {
 	require.Equal(u, want, string(got))
 }
 
-func openFile(t *testing.T, content string, at int64) *os.File {
-	t.Helper()
-	name := filepath.Join(t.TempDir(), "body")
-	require.NoError(t, os.WriteFile(name, []byte(content), 0o600))
-	f, err := os.Open(name)
-	require.NoError(t, err)
-	_, err = f.Seek(at, io.SeekStart)
-	require.NoError(t, err)
-	return f
-}
-
 // Each attempt gets the whole body, however much earlier ones have read.
 func TestEachAttemptReadsAll(t *testing.T) {
 	for name, body := range map[string]io.ReadCloser{
@@ -107,7 +90,7 @@ func TestEachAttemptReadsAll(t *testing.T) {
 		"byte by byte":  io.NopCloser(iotest.OneByteReader(strings.NewReader(content))),
 		"EOF with data": io.NopCloser(iotest.DataErrReader(strings.NewReader(content))),
 		"in memory":     io.NopCloser(strings.NewReader(content)),
-		"file":          openFile(t, "skipped"+content, 7),
+		"file":          testkit.OpenFile(t, "skipped"+content, 7),
 	} {
 		t.Run(name, func(t *testing.T) {
 			u := newUpload(t, body, 10)
@@ -130,25 +113,18 @@ func TestEachAttemptReadsAll(t *testing.T) {
 	}
 }
 
-func TestReopenedBody(t *testing.T) {
-	u := newUpload(t, nil, 0)
-	var opened []*source
-	u.req.GetBody = func() (io.ReadCloser, error) {
-		opened = append(opened, opaque(content))
-		return opened[len(opened)-1], nil
-	}
-	u.req.Body, _ = u.req.GetBody()
-	u.Body = replay.Body{}
-	u.Begin(u.req)
-	u.Keep(1)
+func TestReopenedBodyIsClosedOnce(t *testing.T) {
+	bodies := testkit.Reopener{Content: content}
+	body, _ := bodies.Open()
+	u := newUpload(t, body, 1, reopened(bodies.Open))
 	require.False(t, u.Kept())
 	u.requireRead(content, u.begin().Body)
 	u.requireRead(content, u.again().Body)
 	u.Finish() // the second was never sent
-	require.Zero(t, opened[0].closes.Load(), "its base closes it")
-	require.EqualValues(t, 1, opened[1].closes.Load())
+	require.Zero(t, bodies.Opened[0].Closes(), "its base closes it")
+	require.Equal(t, 1, bodies.Opened[1].Closes())
 	u.Finish()
-	require.EqualValues(t, 1, opened[1].closes.Load())
+	require.Equal(t, 1, bodies.Opened[1].Closes())
 }
 
 func TestNoBodyStaysNone(t *testing.T) {
@@ -170,7 +146,7 @@ func TestNoBodyStaysNone(t *testing.T) {
 
 // An attempt that is over gets no byte, and no copy.
 func TestFenceEndsAnAttempt(t *testing.T) {
-	for name, body := range map[string]io.ReadCloser{"stream": opaque(content), "file": openFile(t, content, 0)} {
+	for name, body := range map[string]io.ReadCloser{"stream": opaque(content), "file": testkit.OpenFile(t, content, 0)} {
 		u := newUpload(t, body, 10)
 		old := u.begin()
 		copied, err := old.GetBody()
@@ -191,7 +167,7 @@ func TestFenceEndsAnAttempt(t *testing.T) {
 // Check says why a body can't be sent again, and stops nothing; Hold does.
 func TestWhyABodyIsNotSentAgain(t *testing.T) {
 	broken := errors.New("disk on fire")
-	changing := openFile(t, content, 0)
+	changing := testkit.OpenFile(t, content, 0)
 	for name, tt := range map[string]struct {
 		body io.ReadCloser
 		play func(*upload, *http.Request)
@@ -203,11 +179,11 @@ func TestWhyABodyIsNotSentAgain(t *testing.T) {
 			_, err := io.ReadAll(out.Body)
 			require.Equal(t, broken, err)
 		}, replay.ErrFailed},
-		"quit": {io.NopCloser(readerFunc(func([]byte) (int, error) { runtime.Goexit(); return 0, nil })), func(_ *upload, out *http.Request) {
+		"quit": {io.NopCloser(testkit.ReaderFunc(func([]byte) (int, error) { runtime.Goexit(); return 0, nil })), func(_ *upload, out *http.Request) {
 			_, err := io.ReadAll(out.Body)
 			require.ErrorContains(t, err, "ended its goroutine")
 		}, replay.ErrFailed},
-		"lying": {io.NopCloser(readerFunc(func(p []byte) (int, error) { return len(p) + 1, nil })), func(_ *upload, out *http.Request) {
+		"lying": {io.NopCloser(testkit.ReaderFunc(func(p []byte) (int, error) { return len(p) + 1, nil })), func(_ *upload, out *http.Request) {
 			_, err := io.ReadAll(out.Body)
 			require.ErrorContains(t, err, "Read returned")
 		}, replay.ErrFailed},
@@ -256,7 +232,7 @@ func TestHoldStopsTheSource(t *testing.T) {
 }
 
 // A Read under way gets its grace, and what it gives is not lost.
-func TestGrace(t *testing.T) {
+func TestReadUnderWayGetsItsGrace(t *testing.T) {
 	for name, tt := range map[string]struct {
 		after time.Duration // what comes then
 		do    func(w *io.PipeWriter, cancel context.CancelFunc, requestCancel chan struct{})
@@ -272,16 +248,13 @@ func TestGrace(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			r, w := io.Pipe()
 			defer w.Close()
-			u := newUpload(t, r, 10)
 			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()
 			requestCancel := make(chan struct{})
-			u.req = u.req.WithContext(ctx)
-			//lint:ignore SA1019 what http.Client.Timeout still uses
-			u.req.Cancel = requestCancel
-			u.Body = replay.Body{}
-			u.Begin(u.req)
-			u.Keep(10)
+			u := newUpload(t, r, 10, within(ctx), func(req *http.Request) {
+				//lint:ignore SA1019 what http.Client.Timeout still uses
+				req.Cancel = requestCancel
+			})
 			out := u.begin()
 			go func() { _, _ = out.Body.Read(make([]byte, 10)) }()
 			synctest.Wait()
@@ -306,87 +279,86 @@ func TestGrace(t *testing.T) {
 	}
 }
 
+// What may happen to an upload before its source must be closed.
+var uploadEnds = map[string]func(*upload, context.CancelFunc){
+	"never opened":     func(u *upload, _ context.CancelFunc) { u.Finish() },
+	"never sent":       func(u *upload, _ context.CancelFunc) { u.begin(); u.Finish() },
+	"copy, never sent": func(u *upload, _ context.CancelFunc) { _, _ = u.begin().GetBody(); u.Finish() },
+	"read":             func(u *upload, _ context.CancelFunc) { u.requireRead(content, u.begin().Body); u.Sent(); u.Finish() },
+	"closed": func(u *upload, _ context.CancelFunc) {
+		out := u.begin()
+		u.Sent()
+		u.Finish()
+		require.NoError(u, out.Body.Close())
+		require.NoError(u, out.Body.Close())
+	},
+	"copy forgotten": func(u *upload, _ context.CancelFunc) {
+		out := u.begin()
+		for range 2 {
+			_, err := out.GetBody()
+			require.NoError(u, err)
+		}
+		last, err := out.GetBody()
+		require.NoError(u, err)
+		u.Sent()
+		u.Finish()
+		u.requireRead(content, last)
+		require.NoError(u, out.Body.Close())
+	},
+	"context ended": func(u *upload, cancel context.CancelFunc) {
+		out := u.begin()
+		cancel()
+		synctest.Wait()
+		_, err := io.ReadAll(out.Body)
+		require.Equal(u, context.Canceled, err)
+		u.Finish()
+	},
+	"wrapped by Prepare": func(u *upload, _ context.CancelFunc) {
+		out := u.begin()
+		u.Lend(out)
+		out.Body = io.NopCloser(io.MultiReader(out.Body, strings.NewReader("")))
+		u.Choose(out, nil)
+		u.Sent()
+		u.Finish()
+		u.requireRead(content, out.Body)
+		require.NoError(u, out.Body.Close())
+	},
+	"rewound by Prepare": func(u *upload, _ context.CancelFunc) {
+		out := u.begin()
+		u.requireRead(content, out.Body)
+		out.Body, _ = out.GetBody()
+		u.Choose(out, nil)
+		u.Sent()
+		u.Finish()
+		u.requireRead(content, out.Body)
+		require.NoError(u, out.Body.Close())
+	},
+	"taken away by Prepare": func(u *upload, _ context.CancelFunc) {
+		out := u.begin()
+		out.Body = nil
+		u.Choose(out, nil)
+		require.Nil(u, out.Body)
+		u.Finish()
+	},
+	"Prepare failed": func(u *upload, _ context.CancelFunc) {
+		out := u.begin()
+		u.Choose(out, io.ErrNoProgress)
+		u.Finish()
+	},
+}
+
 // The source is closed once: when the last reader of the last attempt is done
 // with it, or the request's context ends.
 func TestSourceIsClosedOnce(t *testing.T) {
-	for name, play := range map[string]func(*upload, context.CancelFunc){
-		"never opened":     func(u *upload, _ context.CancelFunc) { u.Finish() },
-		"never sent":       func(u *upload, _ context.CancelFunc) { u.begin(); u.Finish() },
-		"copy, never sent": func(u *upload, _ context.CancelFunc) { _, _ = u.begin().GetBody(); u.Finish() },
-		"read":             func(u *upload, _ context.CancelFunc) { u.requireRead(content, u.begin().Body); u.Sent(); u.Finish() },
-		"closed": func(u *upload, _ context.CancelFunc) {
-			out := u.begin()
-			u.Sent()
-			u.Finish()
-			require.NoError(u, out.Body.Close())
-			require.NoError(u, out.Body.Close())
-		},
-		"copy forgotten": func(u *upload, _ context.CancelFunc) {
-			out := u.begin()
-			for range 2 {
-				_, err := out.GetBody()
-				require.NoError(u, err)
-			}
-			last, err := out.GetBody()
-			require.NoError(u, err)
-			u.Sent()
-			u.Finish()
-			u.requireRead(content, last)
-			require.NoError(u, out.Body.Close())
-		},
-		"context ended": func(u *upload, cancel context.CancelFunc) {
-			out := u.begin()
-			cancel()
-			synctest.Wait()
-			_, err := io.ReadAll(out.Body)
-			require.Equal(u, context.Canceled, err)
-			u.Finish()
-		},
-		"wrapped by Prepare": func(u *upload, _ context.CancelFunc) {
-			out := u.begin()
-			u.Lend(out)
-			out.Body = io.NopCloser(io.MultiReader(out.Body, strings.NewReader("")))
-			u.Choose(out, nil)
-			u.Sent()
-			u.Finish()
-			u.requireRead(content, out.Body)
-			require.NoError(u, out.Body.Close())
-		},
-		"rewound by Prepare": func(u *upload, _ context.CancelFunc) {
-			out := u.begin()
-			u.requireRead(content, out.Body)
-			out.Body, _ = out.GetBody()
-			u.Choose(out, nil)
-			u.Sent()
-			u.Finish()
-			u.requireRead(content, out.Body)
-			require.NoError(u, out.Body.Close())
-		},
-		"taken away by Prepare": func(u *upload, _ context.CancelFunc) {
-			out := u.begin()
-			out.Body = nil
-			u.Choose(out, nil)
-			require.Nil(u, out.Body)
-			u.Finish()
-		},
-		"Prepare failed": func(u *upload, _ context.CancelFunc) {
-			out := u.begin()
-			u.Choose(out, io.ErrNoProgress)
-			u.Finish()
-		},
-	} {
+	for name, play := range uploadEnds {
 		synctest.Test(t, func(t *testing.T) {
 			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()
 			src := opaque(content)
-			u := newUpload(t, src, 10)
-			u.req = u.req.WithContext(ctx)
-			u.Body = replay.Body{}
-			u.Begin(u.req)
-			u.Keep(10)
+			u := newUpload(t, src, 10, within(ctx))
 			play(u, cancel)
 			synctest.Wait()
-			require.EqualValues(t, 1, src.closes.Load(), name)
+			require.Equal(t, 1, src.Closes(), name)
 		})
 	}
 }
@@ -400,13 +372,13 @@ func TestReadersAtOnce(t *testing.T) {
 		rng := rand.New(rand.NewPCG(seed, 0))
 		var reading atomic.Int32
 		rest := bytes.NewReader(whole)
-		src := &source{Reader: readerFunc(func(p []byte) (int, error) {
+		src := testkit.Source(testkit.ReaderFunc(func(p []byte) (int, error) {
 			if reading.Add(1) > 1 {
 				t.Error("two Reads of the source at once")
 			}
 			defer reading.Add(-1)
 			return rest.Read(p[:min(len(p), 1+int(seed)*20)])
-		})}
+		}))
 		u := newUpload(t, src, int64(rng.IntN(2*len(whole))))
 		out := u.begin()
 		for range 3 {
@@ -420,7 +392,7 @@ func TestReadersAtOnce(t *testing.T) {
 		}
 		u.Finish()
 		_ = out.Body.Close()
-		require.Eventually(t, func() bool { return src.closes.Load() == 1 }, 5*time.Second, time.Millisecond, "seed %d", seed)
+		require.Eventually(t, func() bool { return src.Closes() == 1 }, 5*time.Second, time.Millisecond, "seed %d", seed)
 	}
 }
 
@@ -455,7 +427,7 @@ func readAtOnce(u *upload, out *http.Request, whole []byte, rng *rand.Rand) {
 }
 
 // A body in memory is known for one.
-func TestInMemory(t *testing.T) {
+func TestBodyInMemoryIsKnown(t *testing.T) {
 	memory := strings.NewReader(content)
 	for want, bodies := range map[bool][]io.ReadCloser{
 		true: {
@@ -463,6 +435,7 @@ func TestInMemory(t *testing.T) {
 		},
 		false: {
 			nil, http.NoBody, opaque(content), io.NopCloser(iotest.OneByteReader(memory)), io.NopCloser(io.LimitReader(iotest.OneByteReader(memory), 3)),
+			io.NopCloser((*bytes.Reader)(nil)), io.NopCloser(io.LimitReader((*strings.Reader)(nil), 3)), io.NopCloser((*io.LimitedReader)(nil)),
 		},
 	} {
 		for _, body := range bodies {

@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/retrip-go/retrip/internal/replay"
+	"github.com/retrip-go/retrip/internal/testkit"
 )
 
 // What is kept of a stream, for how long, and who gets what is not.
@@ -56,13 +57,13 @@ func TestCopiesAreIndependent(t *testing.T) {
 	}
 	u.Sent()
 	u.Finish()
-	require.EqualValues(t, 1, src.closes.Load())
+	require.Equal(t, 1, src.Closes())
 }
 
 // Just past the limit, Reads of the source are as large as they are asked for.
 func TestStreamingReadsAreLarge(t *testing.T) {
 	reads, most := 0, 0
-	u := newUpload(t, io.NopCloser(readerFunc(func(p []byte) (int, error) {
+	u := newUpload(t, io.NopCloser(testkit.ReaderFunc(func(p []byte) (int, error) {
 		most = max(most, len(p))
 		if reads++; reads > 64 {
 			return 0, io.EOF
@@ -81,7 +82,7 @@ func TestStreamingReadsAreLarge(t *testing.T) {
 // A body of unknown length is not read byte by byte to begin with.
 func TestUnknownLengthIsReadInLargePieces(t *testing.T) {
 	var sizes []int
-	u := newUpload(t, io.NopCloser(readerFunc(func(p []byte) (int, error) {
+	u := newUpload(t, io.NopCloser(testkit.ReaderFunc(func(p []byte) (int, error) {
 		sizes = append(sizes, len(p))
 		return len(p), nil
 	})), 1<<20) // ContentLength 0 with a body: net/http takes the length for unknown
@@ -119,7 +120,7 @@ func TestForgottenCopyHoldsNoMemory(t *testing.T) {
 			require.NoError(t, body.Close())
 			b.Sent()
 			b.Finish()
-			require.Eventually(t, func() bool { return src.closes.Load() == 1 }, time.Second, time.Millisecond)
+			require.Eventually(t, func() bool { return src.Closes() == 1 }, time.Second, time.Millisecond)
 		}()
 	}
 	require.Eventually(t, func() bool { runtime.GC(); return freed.Load() == n }, 5*time.Second, time.Millisecond,
@@ -131,14 +132,8 @@ func TestCaptureIsFreedWhileTheSourceIsIdle(t *testing.T) {
 	const each = 1 << 20
 	var held []*upload
 	var rests []io.Closer
-	inUse := func() int64 {
-		runtime.GC()
-		var m runtime.MemStats
-		runtime.ReadMemStats(&m)
-		return int64(m.HeapAlloc)
-	}
-	inUse() // what others left behind takes a second collection
-	before := inUse()
+	testkit.HeapInUse() // what others left behind takes a second collection
+	before := testkit.HeapInUse()
 	for range 20 {
 		r, w := io.Pipe()
 		go func() { _, _ = w.Write(make([]byte, each)) }()
@@ -151,7 +146,7 @@ func TestCaptureIsFreedWhileTheSourceIsIdle(t *testing.T) {
 		u.Finish()
 		held, rests = append(held, u), append(rests, out.Body)
 	}
-	require.Eventually(t, func() bool { return (inUse()-before)/20 < 256<<10 }, 5*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return (testkit.HeapInUse()-before)/20 < 256<<10 }, 5*time.Second, time.Millisecond)
 	for _, rest := range rests {
 		require.NoError(t, rest.Close())
 	}
@@ -161,7 +156,7 @@ func TestCaptureIsFreedWhileTheSourceIsIdle(t *testing.T) {
 // A source that gives nothing for a while is asked again by the reader, which may
 // lose its patience.
 func TestSourceThatGivesNothing(t *testing.T) {
-	body := newUpload(t, io.NopCloser(readerFunc(func([]byte) (int, error) { return 0, nil })), 10).begin().Body
+	body := newUpload(t, io.NopCloser(testkit.ReaderFunc(func([]byte) (int, error) { return 0, nil })), 10).begin().Body
 	for range 3 {
 		n, err := body.Read(make([]byte, 1))
 		require.Zero(t, n)
@@ -189,7 +184,7 @@ func TestCopyThatIsReadKeepsTheSourceOpen(t *testing.T) {
 		require.NoError(t, out.Body.Close())
 		require.NoError(t, other.Close())
 		u.requireRead(content[first+1:], copied)
-		require.Eventually(t, func() bool { return src.closes.Load() == 1 }, time.Second, time.Millisecond, name)
+		require.Eventually(t, func() bool { return src.Closes() == 1 }, time.Second, time.Millisecond, name)
 	}
 }
 
@@ -208,14 +203,14 @@ func TestPrepareAndCopies(t *testing.T) {
 		u.Last()
 		u.requireRead(content, out.Body)
 		synctest.Wait()
-		require.EqualValues(t, 1, src.closes.Load())
+		require.Equal(t, 1, src.Closes())
 
 		src = opaque(content)
 		u = newUpload(t, src, 10)
 		out = u.begin()
 		u.requireRead(content, out.Body)
 		getBody := out.GetBody
-		out.Body = io.NopCloser(readerFunc(func(p []byte) (int, error) {
+		out.Body = io.NopCloser(testkit.ReaderFunc(func(p []byte) (int, error) {
 			body, err := getBody()
 			if err != nil {
 				return 0, err
@@ -226,10 +221,10 @@ func TestPrepareAndCopies(t *testing.T) {
 		u.Choose(out, nil)
 		u.Last()
 		u.requireRead(content, out.Body)
-		require.Zero(t, src.closes.Load())
+		require.Zero(t, src.Closes())
 		require.NoError(t, out.Body.Close())
 		synctest.Wait()
-		require.EqualValues(t, 1, src.closes.Load())
+		require.Equal(t, 1, src.Closes())
 	})
 }
 
@@ -237,14 +232,10 @@ func TestPrepareAndCopies(t *testing.T) {
 func TestLateBytesOfAClosedSource(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
-		u := newUpload(t, io.NopCloser(readerFunc(func(p []byte) (int, error) {
+		u := newUpload(t, io.NopCloser(testkit.ReaderFunc(func(p []byte) (int, error) {
 			time.Sleep(time.Second)
 			return len(p), nil
-		})), 10)
-		u.req = u.req.WithContext(ctx)
-		u.Body = replay.Body{}
-		u.Begin(u.req)
-		u.Keep(10)
+		})), 10, within(ctx))
 		body := u.begin().Body
 		time.AfterFunc(time.Millisecond, cancel)
 		begun := time.Now()
@@ -257,8 +248,8 @@ func TestLateBytesOfAClosedSource(t *testing.T) {
 }
 
 // A file that fails is not sent again.
-func TestFileThatFails(t *testing.T) {
-	f := openFile(t, content, 0)
+func TestFileThatFailsIsNotSentAgain(t *testing.T) {
+	f := testkit.OpenFile(t, content, 0)
 	u := newUpload(t, f, 10)
 	body := u.begin().Body
 	require.NoError(t, f.Close())
@@ -268,8 +259,8 @@ func TestFileThatFails(t *testing.T) {
 }
 
 // A panic of the source comes up in whoever reads.
-func TestSourceThatPanics(t *testing.T) {
-	body := newUpload(t, io.NopCloser(readerFunc(func([]byte) (int, error) { panic("on fire") })), 10).begin().Body
+func TestPanicOfTheSourceReachesTheReader(t *testing.T) {
+	body := newUpload(t, io.NopCloser(testkit.ReaderFunc(func([]byte) (int, error) { panic("on fire") })), 10).begin().Body
 	for range 2 {
 		require.PanicsWithValue(t, "on fire", func() { _, _ = body.Read(make([]byte, 1)) })
 	}

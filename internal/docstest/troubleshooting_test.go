@@ -1,5 +1,5 @@
-// Package docs_test checks what the pages of this directory claim.
-package docs_test
+// Package docstest checks what the pages in docs claim.
+package docstest
 
 import (
 	"bytes"

@@ -1,4 +1,4 @@
-package docs_test
+package docstest
 
 import (
 	"fmt"
@@ -15,7 +15,7 @@ import (
 
 // The trace in architecture.md is what the transport does.
 func TestArchitectureTrace(t *testing.T) {
-	page, err := os.ReadFile("architecture.md")
+	page, err := os.ReadFile("../../docs/architecture.md")
 	require.NoError(t, err)
 	synctest.Test(t, func(t *testing.T) {
 		begun := time.Now()
