@@ -3,9 +3,9 @@ package scenario
 import (
 	"math/rand/v2"
 	"net/http"
+	"os"
 	"strconv"
 	"sync"
-	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/retrip-go/retrip"
+	"github.com/retrip-go/retrip/internal/socketerr"
 	"github.com/retrip-go/retrip/lab/internal/policy"
 	"github.com/retrip-go/retrip/lab/internal/sim"
 )
@@ -49,9 +50,9 @@ func (b *bubble) RoundTrip(req *http.Request) (*http.Response, error) {
 	time.Sleep(reply.Took)
 	switch reply.Outcome {
 	case sim.Refused:
-		return nil, syscall.ECONNREFUSED
+		return nil, socketerr.ConnRefused
 	case sim.Silent:
-		return nil, syscall.ETIMEDOUT
+		return nil, os.ErrDeadlineExceeded
 	}
 	status := map[sim.Outcome]int{sim.Good: 200, sim.NotFound: 404, sim.Failed: 503, sim.Throttled: 429}[reply.Outcome]
 	resp := &http.Response{StatusCode: status, Header: http.Header{}, Body: http.NoBody, Request: req}

@@ -5,10 +5,10 @@ import (
 	"errors"
 	"net"
 	"net/http"
-	"syscall"
 	"time"
 
 	"github.com/retrip-go/retrip"
+	"github.com/retrip-go/retrip/internal/socketerr"
 )
 
 // An Outcome is how an attempt ends.
@@ -64,7 +64,7 @@ var attempts = func() (all [outcomes]retrip.Attempt) {
 	for o, status := range map[Outcome]int{Good: 200, NotFound: 404, Failed: 503, Throttled: 429} {
 		all[o].Response = &http.Response{StatusCode: status, Header: http.Header{}, Body: http.NoBody, Request: req}
 	}
-	all[Refused].Err = &net.OpError{Op: "dial", Net: "tcp", Err: syscall.ECONNREFUSED}
+	all[Refused].Err = &net.OpError{Op: "dial", Net: "tcp", Err: socketerr.ConnRefused}
 	all[Silent].Err = &net.OpError{Op: "read", Net: "tcp", Err: timeoutError{}}
 	return all
 }()
