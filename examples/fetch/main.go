@@ -68,6 +68,9 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	status := &statusLine{to: stderr, on: isTerminal(stderr)}
 	resp, err := o.client(stderr, status).Do(req)
 	status.clear()
+	if o.verbose {
+		fmt.Fprint(stderr, trace.Waterfall())
+	}
 	if err != nil {
 		return o.fail(ctx, stderr, trace, "no response", err)
 	}

@@ -322,10 +322,15 @@ func TestVerbose(t *testing.T) {
 	got := fetch(t.Context(), "", "-v", "-H", "Authorization: secret", withSecrets)
 	require.Equal(t, 0, got.code)
 	require.Equal(t, "content", got.stdout)
-	require.Equal(t, `fetch: GET <host>/a%20page: attempt 1: 503 Service Unavailable, transient, again in <wait> (backoff)
-fetch: GET <host>/a%20page: attempt 2: 400 Bad Request ThrottlingException, throttled, again in <wait> (backoff)
+	require.Regexp(t, `^fetch: GET <host>/a%20page: attempt 1: 503 Service Unavailable, transient, again in <wait> \(backoff\)
+fetch: GET <host>/a%20page: attempt 2: 400 Bad Request ThrottlingException, throttled, again in <wait> \(backoff\)
 fetch: GET <host>/a%20page: attempt 3: 200 OK
-`, normal(got.stderr))
+GET <host>
+  1  [#. ]{40} .* 503 Service Unavailable, transient; waits .* \(backoff\)
+  2  [#. ]{40} .* 400 ThrottlingException, throttled; waits .* \(backoff\)
+  3  [#. ]{40} .* 200 OK, success
+     0 .*s
+$`, normal(got.stderr))
 }
 
 func TestVerboseWithoutResponse(t *testing.T) {
@@ -336,6 +341,10 @@ func TestVerboseWithoutResponse(t *testing.T) {
 	require.Equal(t, exitNoResponse, got.code)
 	require.Regexp(t, `^fetch: GET <host>: attempt 1: timeout, transient, again in <wait> \(backoff\)
 fetch: GET <host>: attempt 2: timeout, stop: attempts exhausted
+GET <host>
+  1  .* timeout, transient; waits .* \(backoff\)
+  2  .* timeout, transient; no retry: attempts exhausted
+     0 .*s
 fetch: GET <host>: no response: retrip: attempts exhausted after 2 attempts: no response headers within the attempt timeout of 20ms\n$`, normal(got.stderr))
 	require.NotContains(t, got.stderr, "secret")
 }

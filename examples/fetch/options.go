@@ -34,7 +34,8 @@ to standard output.
                       failed may have had its effect
   -o file             write the body to a file, which is replaced only when the
                       whole body is there
-  -v                  report each attempt on standard error
+  -v                  report each attempt on standard error, and draw in the end
+                      where the time went
   -h                  print this help
 
 exit codes:

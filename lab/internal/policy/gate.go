@@ -1,0 +1,5 @@
+package policy
+
+import "github.com/retrip-go/retrip"
+
+func gated() *retrip.Strategy { return retrip.Gated() }
