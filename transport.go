@@ -172,7 +172,7 @@ func (t *Transport) RoundTrip(req *http.Request) (resp *http.Response, err error
 		// is sent. (finish.go)
 		r.remember(&past, &o, v, d)
 		ended := o.Done // before take clears it
-		p.answer = keep(req, o.take())
+		p.answer = r.keep(o.take(), d)
 		if err := r.wait(d, ended, p.answer.reading); err != nil {
 			return r.stop(&p, &o, &refusal{reason: Cancelled, err: err}, &past)
 		}
