@@ -49,8 +49,9 @@ type Transport struct {
 	Key func(*http.Request) string
 
 	// MaxKeys bounds the keys with a state of their own. Less than 0 is an error. 0
-	// means 32768, our choice: enough for a large crawl, and at most 10 MB with the
-	// zero Transport, where a host takes 300 bytes.
+	// means 32768, our choice: enough for a large crawl, and 10 MB with the zero
+	// Transport, where a host takes 300 bytes. KeepStats adds 650, and a long name its
+	// length, of up to 1 KiB.
 	//
 	// Beyond it a key is forgotten if another needs its place and nothing is lost
 	// with it: its quota is full, its limiter has met no throttle for five minutes,
