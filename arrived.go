@@ -14,8 +14,8 @@ import (
 // not known, it is false.
 //
 // Nothing public tells. So this looks into the body that net/http gives a response
-// over HTTP/1, for whether what is left of it lies in the connection's buffer, from
-// which nobody else reads before the body's end. At that end, net/http waits a moment
+// over HTTP/1, for whether what is left of it lies in the connection's buffer, of
+// which nothing else is read before the body's end. At that end, net/http waits a moment
 // for a request that it still writes, so that nothing is known if req has a body. A
 // response body that is built in another way must be one that can't block.
 func arrivedWhole(req *http.Request, resp *http.Response) bool {

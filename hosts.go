@@ -22,7 +22,8 @@ const (
 )
 
 // An entry is what a Transport keeps for one key. What a success looks at comes
-// first and lies together: with many hosts, its memory is what the way costs.
+// first and lies together: with many hosts, fetching that memory takes most
+// of the time.
 type entry struct {
 	hash   uint64 // of the key
 	key    string
