@@ -264,7 +264,7 @@ func (l *attemptLimit) settle(resp *http.Response, err error) (*http.Response, e
 	case resp == nil || resp.Body == nil || resp.Body == http.NoBody:
 		l.cancel(nil)
 	case resp.StatusCode == http.StatusSwitchingProtocols:
-		// The body is the connection, with methods nobody can list. Its context
+		// The body is the connection, whose other methods a wrapper would hide. Its context
 		// goes when the caller's does.
 	default:
 		resp.Body = &limitedBody{ReadCloser: resp.Body, limit: l}

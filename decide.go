@@ -128,9 +128,10 @@ func (r *route) report(o *outcome, v verdict, past *history) {
 
 // failure is what the quota is told of a failure that may be retried.
 func (r *route) failure(o *outcome, v verdict, past *history) Failure {
+	obeyed := o.obeyed(r.policy, past)
 	return Failure{
 		Class: v.class, Timeout: isTimeout(o.Err), Attempt: o.Number, MaxAttempts: r.attempts,
-		Hint: o.obeyed(r.policy, past) == 1, Hinted: past.hints + o.obeyed(r.policy, past), Cost: r.policy.costOf(&o.Attempt, v.class), Sent: o.Sent, Done: o.Done,
+		Hint: obeyed == 1, Hinted: past.hints + obeyed, Cost: r.policy.costOf(&o.Attempt, v.class), Sent: o.Sent, Done: o.Done,
 	}
 }
 

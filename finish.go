@@ -17,45 +17,51 @@ import (
 const discardTime = 10 * time.Millisecond
 
 // A kept response is the one that a retry follows. It is read to its end, so that
-// its connection can serve the next attempt: while the retry waits, or, if that
-// can't block, when it is let go. That is when the next attempt is sent: if it
-// can't be, the caller gets the response.
+// its connection can serve other requests, and the next attempt: while the retry waits
+// or, if it need not wait and reading can't block, when the response is let go. That is
+// when the next attempt is sent: if it can't be, the caller gets the response.
 type kept struct {
 	resp    *http.Response
 	reading *peekedBody // nil if there is nothing to read, or nothing to wait for
 	arrived bool        // the whole body, of which nothing has been read
 }
 
-// keep begins to read the response to req that a retry follows. At the end of a
-// body, net/http waits a moment for a request that it still writes, so that only the
-// answer to a request without a body is left for when it is let go.
-func keep(req *http.Request, resp *http.Response) kept {
+// keep begins to read the response that a retry follows. To read it when it is let go
+// saves keeping its bytes. If the retry waits by then, for its backoff or for the
+// limiter, that would keep the connection from others.
+func (r *route) keep(resp *http.Response, d decision) kept {
 	k := kept{resp: resp}
 	if k.resp == nil || k.resp.Body == nil || k.resp.Body == http.NoBody || k.resp.ContentLength == 0 {
 		return k
 	}
-	if p, ok := k.resp.Body.(*peekedBody); ok && p.ended() {
+	if readToEnd(k.resp) {
 		return k
 	}
-	if k.arrived = !hasBody(req) && arrivedWhole(k.resp); !k.arrived {
-		k.reading = peek(k.resp) // what was peeked before comes first and counts
+	if k.arrived = d.wait < discardTime && r.limiter == nil && arrivedWhole(r.req, k.resp); !k.arrived {
+		k.reading = peek(r.req, k.resp) // what was peeked before comes first and counts
 		k.resp = k.reading.own
 	}
 	return k
+}
+
+// readToEnd reports whether a response has been read to its end.
+func readToEnd(resp *http.Response) bool {
+	p, ok := resp.Body.(*peekedBody)
+	return ok && p.ended()
 }
 
 // letGo closes the response. Closing may wait for the network, and over HTTP/2
 // for the request's body. So it is done on the side, unless the response has ended
 // or come whole, and the request has no body.
 func (k *kept) letGo(req *http.Request) {
-	resp, arrived, ended := k.resp, k.arrived, k.reading == nil || k.reading.ended()
+	resp, arrived := k.resp, k.arrived
 	*k = kept{}
 	switch {
 	case resp == nil || resp.Body == nil || resp.Body == http.NoBody:
 	case arrived:
 		drain(resp.Body)
-	case ended && !hasBody(req):
-		_ = resp.Body.Close() // it has ended
+	case readToEnd(resp) && !hasBody(req):
+		_ = resp.Body.Close()
 	default:
 		go replay.Close(resp.Body)
 	}

@@ -18,11 +18,12 @@ const (
 	longestKey     = 1 << 10   // our choice: names of hosts end at 253 bytes
 	keyMemory      = time.Hour // our choice: see Transport.MaxKeys
 	candidates     = 16        // our choice: in how many buckets drop looks
-	sampled        = 64        // our choice: see keyTable.find
+	sampled        = 64        // our choice: see keyTable.find and tellTime
 )
 
 // An entry is what a Transport keeps for one key. What a success looks at comes
-// first and lies together: with many hosts, its memory is what the way costs.
+// first and lies together: with many hosts, fetching that memory takes most
+// of the time.
 type entry struct {
 	hash   uint64 // of the key
 	key    string
@@ -75,7 +76,7 @@ type keyTable struct {
 	start    time.Time                               // from which entries count time
 	buckets  atomic.Pointer[[]atomic.Pointer[entry]] // a power of two of them, or nil
 	size     atomic.Int64                            // how many entries
-	inUse    atomic.Uint32                           // what keys get that are asked for: as of when one was last new
+	inUse    atomic.Uint32                           // what keys get that are asked for; see tellTime
 	overflow atomic.Pointer[entry]
 	mu       sync.Mutex
 	hand     int // the bucket where room was last looked for
@@ -87,7 +88,7 @@ type keyTable struct {
 // If the table is full and choosy, a request that has not failed seldom looks for
 // room: so a crawl allocates nothing, and a host that is asked often gets an entry.
 func (t *keyTable) find(key string, failed bool, create func(key string) *entry) *entry {
-	full := t.size.Load() >= int64(t.max) // before get: a full table does not grow
+	full := t.full() // before get: a full table does not grow
 	e := t.get(key)
 	if e == nil && key != "" && len(key) <= longestKey &&
 		(failed || !t.choosy || !full || rand.Uint32N(sampled) == 0) {
@@ -115,12 +116,29 @@ func (t *keyTable) get(key string) *entry {
 		e = e.next.Load()
 	}
 	if e != nil {
+		if t.full() {
+			t.tellTime()
+		}
 		if inUse := t.inUse.Load(); e.inUse.Load() != inUse {
 			e.inUse.Store(inUse)
 		}
 	}
 	return e
 }
+
+func (t *keyTable) full() bool { return t.size.Load() >= int64(t.max) }
+
+// tellTime lets one request in many read the clock for when keys were in use, where
+// no key may be new for hours. Only a full table drops entries, so only there the
+// time must be right.
+func (t *keyTable) tellTime() {
+	if rand.Uint32N(sampled) == 0 {
+		t.inUse.Store(inUseUntil(time.Since(t.start)))
+	}
+}
+
+// inUseUntil is the minute until which a key that is asked for now is in use.
+func inUseUntil(now time.Duration) uint32 { return uint32((now + keyMemory) / time.Minute) }
 
 func bucket(buckets []atomic.Pointer[entry], hash uint64) *atomic.Pointer[entry] {
 	return &buckets[hash&uint64(len(buckets)-1)]
@@ -132,12 +150,12 @@ func (t *keyTable) place(key string, made *entry) (e *entry, room bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	now := time.Since(t.start)
-	t.inUse.Store(uint32((now + keyMemory) / time.Minute))
+	t.inUse.Store(inUseUntil(now))
 	if e := t.get(key); e != nil {
 		return e, false // made in the meantime, or missed while the table grew
 	}
-	if t.size.Load() >= int64(t.max) && !t.drop(now) || made == nil {
-		return nil, t.size.Load() < int64(t.max)
+	if t.full() && !t.drop(now) || made == nil {
+		return nil, !t.full()
 	}
 	made.hash = maphash.String(t.seed, key)
 	made.failed.Store(int64(now))

@@ -263,6 +263,29 @@ func TestSickCrawlLeavesHostsInUseTheirRetries(t *testing.T) {
 	})
 }
 
+// Hosts in use keep their places also if no new host came for an hour before the
+// crawl.
+func TestSickCrawlAfterAQuietTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		base := newCountingBase()
+		transport := &retrip.Transport{Base: base, MaxKeys: 4}
+		inUse := []string{"a", "b", "c", "d"}
+		for range 90 {
+			for range 100 {
+				ask(t, transport, inUse...)
+			}
+			time.Sleep(time.Minute)
+		}
+		for i := range 100 {
+			ask(t, transport, fmt.Sprint("dead", i))
+		}
+		base.allDead = true
+		for _, host := range inUse {
+			require.Equal(t, 100, retriesOf(t, transport, base, host, 60))
+		}
+	})
+}
+
 // However a client waits and whatever names it invents, a dead server gets no
 // more than MaxKeys+1 full quotas of retries in an hour, and under one name no
 // more than one.

@@ -54,18 +54,18 @@ var isDone = func() <-chan struct{} {
 	return done
 }()
 
-// peek reads the body of resp at once if it has come whole, and otherwise begins to.
-// The response to go on with is own. It is a copy unless the body has ended: a Read
-// that is still under way may write trailers into resp. The caller waits for done as
-// long as it cares to, and then calls peeked.
-func peek(resp *http.Response) *peekedBody {
+// peek reads the body of the response to req at once if it has come whole, and
+// otherwise begins to. The response to go on with is own. It is a copy unless the body
+// has ended: a Read that is still under way may write trailers into resp. The caller
+// waits for done as long as it cares to, and then calls peeked.
+func peek(req *http.Request, resp *http.Response) *peekedBody {
 	p := &peekedBody{from: resp, own: resp, src: resp.Body, done: isDone}
 	size := int64(512)
 	if 0 < resp.ContentLength && resp.ContentLength < readAhead {
 		size = resp.ContentLength + 1 // to see the end without growing
 	}
 	p.buf = make([]byte, 0, size)
-	if arrivedWhole(resp) {
+	if arrivedWhole(req, resp) {
 		p.fill()
 	}
 	if p.err == nil {
@@ -190,7 +190,7 @@ func readBody(a *Attempt, within time.Duration) {
 		resp.StatusCode == http.StatusSwitchingProtocols { // whose body is the connection
 		return
 	}
-	p := peek(resp)
+	p := peek(a.Request, resp)
 	a.Response = p.own
 	if !p.through() {
 		runtime.Gosched()                    // the rest may have come, so that no timer is needed

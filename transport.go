@@ -49,8 +49,9 @@ type Transport struct {
 	Key func(*http.Request) string
 
 	// MaxKeys bounds the keys with a state of their own. Less than 0 is an error. 0
-	// means 32768, our choice: enough for a large crawl, and at most 10 MB with the
-	// zero Transport, where a host takes 300 bytes.
+	// means 32768, our choice: enough for a large crawl, and 10 MB with the zero
+	// Transport, where a host takes 300 bytes. KeepStats adds 650, and a long name its
+	// length, of up to 1 KiB.
 	//
 	// Beyond it a key is forgotten if another needs its place and nothing is lost
 	// with it: its quota is full, its limiter has met no throttle for five minutes,
@@ -172,7 +173,7 @@ func (t *Transport) RoundTrip(req *http.Request) (resp *http.Response, err error
 		// is sent. (finish.go)
 		r.remember(&past, &o, v, d)
 		ended := o.Done // before take clears it
-		p.answer = keep(req, o.take())
+		p.answer = r.keep(o.take(), d)
 		if err := r.wait(d, ended, p.answer.reading); err != nil {
 			return r.stop(&p, &o, &refusal{reason: Cancelled, err: err}, &past)
 		}

@@ -37,16 +37,10 @@ func (canned) RoundTrip(req *http.Request) (*http.Response, error) {
 type flaky struct {
 	n         int
 	bad, good *http.Response
-	page      errorPage
+	reader    *strings.Reader
+	page      io.ReadCloser // of the reader: it lies in memory, which saves retrip a goroutine, as net/http's do over HTTP/1
 	text      string
 }
-
-// errorPage is a body that lies in memory, as that of an answer in one piece does.
-// Like a bytes.Reader, it tells how much of it is left, which saves retrip a
-// goroutine. Over HTTP/1, net/http's own bodies save it too.
-type errorPage struct{ *strings.Reader }
-
-func (errorPage) Close() error { return nil }
 
 // The pages: as an API's and as a proxy's.
 var pages = map[string]struct{ contentType, text string }{
@@ -56,7 +50,8 @@ var pages = map[string]struct{ contentType, text string }{
 }
 
 func newFlaky(page string) *flaky {
-	f := &flaky{bad: answer(503), good: answer(200), page: errorPage{strings.NewReader("")}, text: pages[page].text}
+	reader := strings.NewReader("")
+	f := &flaky{bad: answer(503), good: answer(200), reader: reader, page: io.NopCloser(reader), text: pages[page].text}
 	if f.text != "" {
 		f.bad.Header = http.Header{
 			"Content-Type": {pages[page].contentType}, "Content-Length": {strconv.Itoa(len(f.text))},
@@ -76,8 +71,8 @@ func (f *flaky) RoundTrip(req *http.Request) (*http.Response, error) {
 	if f.n++; f.n%2 == 1 {
 		resp = f.bad
 		if resp.Body = http.NoBody; f.text != "" {
-			f.page.Reset(f.text)
-			resp.Body = &f.page
+			f.reader.Reset(f.text)
+			resp.Body = f.page
 		}
 	}
 	return resp, nil

@@ -5,18 +5,33 @@ package main
 var answers = []mutant{
 	{
 		name: "An answer of which a piece has come is read in the caller's goroutine",
-		file: "arrived.go", old: `filled.Int()-read.Int() >= resp.ContentLength`, new: `filled.Int()-read.Int() > 0`,
+		file: "arrived.go", old: `filled.Int()-read.Int() >= left.Int()`, new: `filled.Int()-read.Int() > 0*left.Int()`,
 		tests: `TestAnswersInOnePieceAreRecognised`,
 	},
 	{
 		name: "An answer that came in one piece takes a goroutine",
-		file: "arrived.go", old: `filled.Int()-read.Int() >= resp.ContentLength`, new: `filled.Int()-read.Int() > resp.ContentLength+1000`,
+		file: "arrived.go", old: `filled.Int()-read.Int() >= left.Int()`, new: `filled.Int()-read.Int() > left.Int()+1000`,
 		tests: `TestAnswersInOnePieceAreRecognised`,
 	},
 	{
 		name: "An answer that came in one piece is not read before its retry",
 		file: "finish.go", old: `drain(resp.Body)`, new: `replay.Close(resp.Body)`,
 		tests: `TestAnswersInOnePieceFreeTheirConnection`,
+	},
+	{
+		name: "An answer to a request that is still written is read in the caller's goroutine",
+		file: "arrived.go", old: `hasBody(req) || resp.ContentLength <= 0`, new: `resp.ContentLength <= 0`,
+		tests: `TestAnswersInOnePieceAreRecognised`,
+	},
+	{
+		name: "An answer keeps its connection while the limiter delays its retry",
+		file: "finish.go", old: `d.wait < discardTime && r.limiter == nil && arrivedWhole`, new: `d.wait < discardTime && arrivedWhole`,
+		tests: `TestAnswerFreesItsConnectionDuringTheWait`,
+	},
+	{
+		name: "An answer keeps its connection during the backoff",
+		file: "finish.go", old: `d.wait < discardTime && r.limiter == nil && arrivedWhole`, new: `r.limiter == nil && arrivedWhole`,
+		tests: `TestAnswerFreesItsConnectionDuringTheWait`,
 	},
 	{
 		name: "What a processor counted in its lane is not in the sum",
@@ -173,7 +188,7 @@ var answers = []mutant{
 	},
 	{
 		name: "The response is closed while its retry waits",
-		file: "transport.go", old: `p.answer = keep(req, o.take())`, new: `p.answer = keep(req, o.take()); p.answer.letGo(r.req)`,
+		file: "transport.go", old: `p.answer = r.keep(o.take(), d)`, new: `p.answer = r.keep(o.take(), d); p.answer.letGo(r.req)`,
 		tests: `TestAnswerIsKept`,
 	},
 	{

@@ -34,7 +34,7 @@ var gates = []mutant{
 	},
 	{
 		name: "The gate takes a hint that is too long to be obeyed for one",
-		file: "decide.go", old: `Hint: o.obeyed(r.policy, past) == 1`, new: `Hint: o.hasHint`,
+		file: "decide.go", old: `Hint: obeyed == 1`, new: `Hint: o.hasHint`,
 		tests: `TestGateAndHints|TestQuotaHearsOfEachAttempt`,
 	},
 	{

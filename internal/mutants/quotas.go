@@ -174,6 +174,11 @@ var keys = []mutant{
 		tests: `TestKeyDoesNotKeep`,
 	},
 	{
+		name: "When keys were in use is known only as of the last new key",
+		file: "hosts.go", old: `if t.full() { t.tellTime() }`, new: ``,
+		tests: `TestSickCrawlAfterAQuietTime`,
+	},
+	{
 		name: "A busy host is dropped before an idle one",
 		file: "hosts.go", old: `case e.inUse.Load() > uint32(now/time.Minute): return false`, new: ``,
 		tests: `TestBusyHostIsKept|TestSickCrawlLeavesHostsInUseTheirRetries`,

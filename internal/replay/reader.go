@@ -12,7 +12,7 @@ type reader struct {
 	ctx     context.Context // of its attempt
 	attempt int
 	own     bool  // the attempt's own body, not a copy of it
-	begun   bool  // somebody has begun to read it
+	begun   bool  // it has been read from
 	end     error // ErrOver if it was closed, or how the source ended, once it was told
 
 	offset  int64 // in a file
