@@ -221,7 +221,7 @@ func TestCloseThatBlocksHoldsNoRetry(t *testing.T) {
 		s := noWait()
 		s.Backoff = Constant{Wait: time.Second}
 		base := script(func(*http.Request) (*http.Response, error) {
-			return &http.Response{StatusCode: 503, Body: slowClose{}}, nil
+			return &http.Response{StatusCode: 503, Body: slowClose{}, ContentLength: -1}, nil
 		}, status(200))
 		_, err := (&Transport{Base: base, Strategy: s}).RoundTrip(newRequest(t, "PUT", strings.NewReader("body")))
 		require.NoError(t, err)

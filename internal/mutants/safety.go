@@ -112,17 +112,17 @@ var safety = []mutant{
 	},
 	{
 		name: "A request whose key is not in canonical form gets another",
-		file: "safety.go", old: `repeatable(req) || hasKey(req.Header) ||`, new: `repeatable(req) ||`,
+		file: "idempotency.go", old: `repeatable(req) || hasKey(req.Header) ||`, new: `repeatable(req) ||`,
 		tests: `TestIdempotencyKeyOnlyWhereItBelongs`,
 	},
 	{
 		name: "Any host gets an idempotency key",
-		file: "safety.go", old: `|| !slices.Contains(t.Hosts, HostKey(req)) {`, new: `{`,
+		file: "idempotency.go", old: `|| !slices.Contains(t.Hosts, HostKey(req)) {`, new: `{`,
 		tests: `TestIdempotencyKeyOnlyWhereItBelongs|TestIdempotencyKeyIsNotRedirected`,
 	},
 	{
 		name: "An idempotency key is written into the caller's request",
-		file: "safety.go", old: `out.Header = req.Header.Clone()`, new: `out.Header = req.Header`,
+		file: "idempotency.go", old: `out.Header = req.Header.Clone()`, new: `out.Header = req.Header`,
 		tests: `TestIdempotencyKey`,
 	},
 	{
@@ -132,12 +132,12 @@ var safety = []mutant{
 	},
 	{
 		name: "A body is left open where no host is named for a key",
-		file: "safety.go", old: `replay.Close(req.Body)`, new: `_ = req.Body`,
+		file: "idempotency.go", old: `replay.Close(req.Body)`, new: `_ = req.Body`,
 		tests: `TestIdempotencyKey|TestEveryExitClosesTheBody`,
 	},
 	{
 		name: "All keys are the same",
-		file: "safety.go", old: `rand.Text()`, new: `rand.Text()[:0]+"key"`,
+		file: "idempotency.go", old: `rand.Text()`, new: `rand.Text()[:0]+"key"`,
 		tests: `TestIdempotencyKey`,
 	},
 }
