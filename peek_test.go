@@ -199,7 +199,7 @@ func TestCloseAfterALook(t *testing.T) {
 func TestCloseThatBlocksHoldsNoRetry(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		base := script(func(*http.Request) (*http.Response, error) {
-			return &http.Response{StatusCode: 503, Body: slowClose{}}, nil
+			return &http.Response{StatusCode: 503, Body: slowClose{}, ContentLength: -1}, nil
 		}, status(200))
 		_, err := (&Transport{Base: base, Strategy: noWait(waits(time.Second))}).RoundTrip(newRequest(t, "PUT", strings.NewReader("body")))
 		require.NoError(t, err)

@@ -97,7 +97,7 @@ var answers = []mutant{
 	},
 	{
 		name: "A response that a retry follows is not read, which costs its connection",
-		file: "finish.go", old: `k.reading = peek(k.resp)`, new: `_ = peek`,
+		file: "finish.go", old: `k.reading = peek(r.req, k.resp)`, new: `_ = peek`,
 		tests: `TestErrorPagesKeepTheConnection|TestDiscard`,
 	},
 	{
@@ -118,7 +118,7 @@ var answers = []mutant{
 	},
 	{
 		name: "A response whose Close waits for the request's body holds the retry up",
-		file: "finish.go", old: `case ended && !hasBody(req):`, new: `case ended:`,
+		file: "finish.go", old: `case readToEnd(resp) && !hasBody(req):`, new: `case readToEnd(resp):`,
 		tests: `TestCloseThatBlocksHoldsNoRetry`,
 	},
 	{

@@ -61,47 +61,47 @@ var classes = []mutant{
 	},
 	{
 		name: "A bad certificate is tried again",
-		file: "classify.go", old: `errors.As(err, &certificate),`, new: `errors.As(err, &certificate) && false,`,
+		file: "transporterrors.go", old: `errors.As(err, &certificate),`, new: `errors.As(err, &certificate) && false,`,
 		tests: `TestErrors|TestFaults`,
 	},
 	{
 		name: "A certificate for another host is tried again",
-		file: "classify.go", old: `errors.As(err, &hostname),`, new: `errors.As(err, &hostname) && false,`,
+		file: "transporterrors.go", old: `errors.As(err, &hostname),`, new: `errors.As(err, &hostname) && false,`,
 		tests: `TestErrors`,
 	},
 	{
 		name: "A name server's failure for the moment is final",
-		file: "classify.go", old: `errors.As(err, &dns) && dns.IsNotFound`, new: `errors.As(err, &dns)`,
+		file: "transporterrors.go", old: `errors.As(err, &dns) && dns.IsNotFound`, new: `errors.As(err, &dns)`,
 		tests: `TestErrors`,
 	},
 	{
 		name: "A host name that does not exist is tried again",
-		file: "classify.go", old: `errors.As(err, &dns) && dns.IsNotFound`, new: `errors.As(err, &dns) && false`,
+		file: "transporterrors.go", old: `errors.As(err, &dns) && dns.IsNotFound`, new: `errors.As(err, &dns) && false`,
 		tests: `TestErrors|TestNameThatDoesNotExist`,
 	},
 	{
 		name: "TLS to a server that speaks none is tried again",
-		file: "classify.go", old: `case errors.As(err, &notTLS), errors.Is(`, new: `case errors.As(err, &notTLS) && false, errors.Is(`,
+		file: "transporterrors.go", old: `case errors.As(err, &notTLS), errors.Is(`, new: `case errors.As(err, &notTLS) && false, errors.Is(`,
 		tests: `TestErrors|TestHopelessErrorsOfNetHTTP`,
 	},
 	{
 		name: "A base that returns nothing is asked again",
-		file: "classify.go", old: `errors.As(err, &contract) ||`, new: `errors.As(err, &contract) && false ||`,
+		file: "transporterrors.go", old: `errors.As(err, &contract) ||`, new: `errors.As(err, &contract) && false ||`,
 		tests: `TestBaseThatBreaksItsContract`,
 	},
 	{
 		name: "A body of another length than declared is sent again",
-		file: "classify.go", old: `errors.As(err, &length) ||`, new: `errors.As(err, &length) && false ||`,
+		file: "transporterrors.go", old: `errors.As(err, &length) ||`, new: `errors.As(err, &length) && false ||`,
 		tests: `TestGetBodyOfAnotherLength`,
 	},
 	{
 		name: "A scheme that does not exist is tried again",
-		file: "classify.go", old: `"unsupported protocol scheme",`, new: ``,
+		file: "transporterrors.go", old: `"unsupported protocol scheme",`, new: ``,
 		tests: `TestHopelessErrorsOfNetHTTP`,
 	},
 	{
 		name: "An answer that is not HTTP is tried again",
-		file: "classify.go", old: `"malformed HTTP response",`, new: ``,
+		file: "transporterrors.go", old: `"malformed HTTP response",`, new: ``,
 		tests: `TestHopelessErrorsOfNetHTTP|TestErrors`,
 	},
 	{

@@ -145,7 +145,7 @@ var keys = []mutant{
 	},
 	{
 		name: "More keys than MaxKeys are kept",
-		file: "hosts.go", old: `int64(t.max) && !t.drop(now) ||`, new: `int64(t.max) && made == nil && !t.drop(now) ||`,
+		file: "hosts.go", old: `t.full() && !t.drop(now) ||`, new: `t.full() && made == nil && !t.drop(now) ||`,
 		tests: `TestNewKeysAtOnceAreBounded`,
 	},
 	{
@@ -235,12 +235,12 @@ var keys = []mutant{
 	},
 	{
 		name: "A crawl beyond MaxKeys allocates",
-		file: "hosts.go", old: `rand.Uint32N(sampled) == 0`, new: `rand.Uint32N(sampled) >= 0`,
+		file: "hosts.go", old: `!full || rand.Uint32N(sampled) == 0`, new: `!full || rand.Uint32N(sampled) >= 0`,
 		tests: `TestRequestsBeyondMaxKeysAllocateNothing`,
 	},
 	{
 		name: "A host that is asked beyond MaxKeys again and again never gets an entry",
-		file: "hosts.go", old: `rand.Uint32N(sampled) == 0`, new: `rand.Uint32N(sampled) == sampled`,
+		file: "hosts.go", old: `!full || rand.Uint32N(sampled) == 0`, new: `!full || rand.Uint32N(sampled) == sampled`,
 		tests: `TestHostInUseBeyondMaxKeysGetsAnEntry`,
 	},
 	{
