@@ -31,9 +31,10 @@ func (m *mod) isReleased() bool {
 	return !slices.Contains(unreleased, top)
 }
 
-// isImported is whether users import packages of the module.
+// isImported is whether users import packages of the module. The laboratory is a
+// command.
 func (m *mod) isImported() bool {
-	return m.isReleased() && !strings.HasPrefix(m.dir, "examples/")
+	return m.isReleased() && m.dir != "lab" && !strings.HasPrefix(m.dir, "examples/")
 }
 
 // tag is the name that the go command looks for.
