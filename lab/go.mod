@@ -1,6 +1,6 @@
 module github.com/retrip-go/retrip/lab
 
-go 1.26.0
+go 1.25.0
 
 require (
 	github.com/retrip-go/retrip v0.0.0
