@@ -23,7 +23,7 @@ import (
 // Who closes a body, and when: every body is closed once, whatever bases and
 // sources do.
 
-// Whoever gets the request body closes it, and nobody does so twice.
+// The request body is closed once, by the code that gets it.
 func TestRequestBodyIsClosedOnce(t *testing.T) {
 	tests := map[string][]step{
 		"success":            {status(200)},

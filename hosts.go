@@ -61,10 +61,9 @@ func (e *entry) setSkew(offset time.Duration) {
 	}
 }
 
-// keyTable maps keys to entries, at most max of them. Hosts can be made up by
-// whoever controls a redirect or a URL in a document, so an entry is dropped for
-// another only if nothing is lost with it, or if its key has not failed for
-// keyMemory. While there is none, further keys share the overflow entry.
+// keyTable maps keys to entries, at most max of them. A redirect, or a URL in a
+// document, can name any number of made-up hosts. So an entry is dropped for another
+// only if nothing is lost with it, or if its key has not failed for keyMemory. While there is none, further keys share the overflow entry.
 //
 // It is a hash table with chains that are read without a lock. (A map behind a
 // sync.RWMutex takes twice as long for one host, a sync.Map for 100,000.) Who reads

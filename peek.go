@@ -28,7 +28,7 @@ const (
 )
 
 // A peekedBody is a response body of which the beginning has been read, by a
-// goroutine if that may take time. Whoever reads the peekedBody gets every byte,
+// goroutine if that may take time. The reader of the peekedBody gets every byte,
 // also those of a Read that was still waiting for the network when the peek ran
 // out of time.
 type peekedBody struct {
