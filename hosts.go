@@ -63,11 +63,12 @@ func (e *entry) setSkew(offset time.Duration) {
 
 // keyTable maps keys to entries, at most max of them. A redirect, or a URL in a
 // document, can name any number of made-up hosts. So an entry is dropped for another
-// only if nothing is lost with it, or if its key has not failed for keyMemory. While there is none, further keys share the overflow entry.
+// only if nothing is lost with it, or if its key has not failed for keyMemory. While
+// there is none, further keys share the overflow entry.
 //
 // It is a hash table with chains that are read without a lock. (A map behind a
-// sync.RWMutex takes twice as long for one host, a sync.Map for 100,000.) Who reads
-// while the table grows may miss an entry, and finds it under the lock.
+// sync.RWMutex takes twice as long for one host, a sync.Map for 100,000.) A
+// reader may miss an entry while the table grows, and finds it under the lock.
 type keyTable struct {
 	max      int
 	choosy   bool // a new key needs nothing of its own before it fails

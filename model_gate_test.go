@@ -5,11 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
+	"github.com/retrip-go/retrip/internal/replay"
 	"github.com/stretchr/testify/require"
 )
 
@@ -139,6 +141,15 @@ func (r *modelRequest) checkFailure(f Failure) {
 	}
 }
 
+// ofTheBody reports whether an error is a request body's own: its source's, or of a
+// body that a transport further in wanted once more and could not have.
+func ofTheBody(err error) bool {
+	return slices.ContainsFunc([]error{
+		errModelSource, errModelDial,
+		replay.ErrTooLong, replay.ErrOver, replay.ErrFailed, replay.ErrBlocked, replay.ErrFileChanged,
+	}, func(known error) bool { return errors.Is(err, known) })
+}
+
 // checkGate compares how many failures and answers the gate heard of with the
 // events. Of a request body's own error it need not hear: not every body is watched.
 func (s *modelScript) checkGate() {
@@ -147,7 +158,7 @@ func (s *modelScript) checkGate() {
 		for _, e := range r.events {
 			switch {
 			case e.Sent.IsZero(), e.Class == Unknown:
-			case e.Err != nil && (s.prepare == prepareBroken || errors.Is(e.Err, errModelSource) || errors.Is(e.Err, errModelDial)):
+			case e.Err != nil && (s.prepare == prepareBroken || ofTheBody(e.Err)):
 				bodies++
 			case e.Class == Transient, e.Class == Throttled:
 				failures++
