@@ -57,7 +57,7 @@ func TestAnswerIsKeptUntilTheLimiterAdmitsTheRetry(t *testing.T) {
 						if !assert.NoError(t, err) {
 							return
 						}
-						time.Sleep(time.Millisecond) // for whatever might still close the answer
+						time.Sleep(time.Millisecond) // in the bubble's time, for whatever might still close the answer
 						assert.Same(t, req, resp.Request)
 						body, err := io.ReadAll(resp.Body)
 						assert.NoError(t, err)

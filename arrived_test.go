@@ -237,6 +237,6 @@ func TestCloseOfAnEmptyAnswerHoldsNoRetry(t *testing.T) {
 		_, err := (&Transport{Base: base, Strategy: noWait()}).RoundTrip(newRequest(t, "GET", nil))
 		require.NoError(t, err)
 		require.Equal(t, milliseconds(0), base.Waits())
-		time.Sleep(time.Hour)
+		time.Sleep(time.Hour) // in the bubble's time: the Close ends
 	})
 }

@@ -182,7 +182,7 @@ func TestAttemptTimeoutEndsAtTheHeaders(t *testing.T) {
 		resp, err := (&Transport{Base: base, AttemptTimeout: time.Second}).RoundTrip(newRequest(t, "GET", nil))
 		require.NoError(t, err)
 		go func() {
-			time.Sleep(time.Hour)
+			time.Sleep(time.Hour) // in the bubble's time: long after the attempt's limit
 			_, _ = w.Write([]byte("late"))
 			_ = w.Close()
 		}()

@@ -96,7 +96,7 @@ func TestEndOfContextClosesTheBodyUnderASlowBase(t *testing.T) {
 		defer cancel()
 		source := opaque("body")
 		base := step(func(req *http.Request) (*http.Response, error) {
-			time.Sleep(time.Hour)
+			time.Sleep(time.Hour) // in the bubble's time: the base is slow to notice
 			return nil, errors.Join(context.Cause(req.Context()), req.Body.Close())
 		})
 		time.AfterFunc(2*time.Second, func() { assert.Equal(t, 1, source.Closes()) })

@@ -171,7 +171,7 @@ func TestGatedBurstThenFewRequests(t *testing.T) {
 		require.Equal(t, 400.0, gate.Doubt())
 		lost := 0
 		for range 300 {
-			time.Sleep(time.Second)
+			time.Sleep(time.Second) // in the bubble's time: one request a second
 			if statusOf(t.Context(), transport) != 200 {
 				lost++
 			}
@@ -438,7 +438,7 @@ func TestGatedOutage(t *testing.T) {
 					transport.Strategy.Backoff, transport.Strategy.ThrottleBackoff = retrip.Constant{Wait: 2 * time.Second}, nil
 					for range 100 {
 						statusOf(t.Context(), transport)
-						time.Sleep(time.Second)
+						time.Sleep(time.Second) // in the bubble's time
 					}
 					require.Equal(t, 100+retries, len(server.Sent()))
 					require.True(t, gate.Shut(maxAttempts))
@@ -461,7 +461,7 @@ func TestGatedCrashOfOneMachine(t *testing.T) {
 				start, lost := time.Now(), atomic.Int64{}
 				transport, gate := newGated(step(func(req *http.Request) (*http.Response, error) {
 					if left := 10*time.Second - time.Since(start); left > 0 {
-						time.Sleep(left)
+						time.Sleep(left) // in the bubble's time, until the machine crashes
 						return nil, socketerr.ConnReset
 					}
 					return status(200)(req)
@@ -497,7 +497,7 @@ func TestGatedRidesOutAnInterruption(t *testing.T) {
 		var wg sync.WaitGroup
 		var lost atomic.Int64
 		for range 3000 {
-			time.Sleep(time.Millisecond)
+			time.Sleep(time.Millisecond) // in the bubble's time: 1000 requests a second
 			wg.Go(func() {
 				if statusOf(t.Context(), transport) != 200 {
 					lost.Add(1)
@@ -517,7 +517,7 @@ type slowBody struct {
 }
 
 func (b *slowBody) Read(p []byte) (int, error) {
-	time.Sleep(b.after)
+	time.Sleep(b.after) // in the bubble's time
 	b.after = 0
 	return b.Reader.Read(p)
 }
@@ -550,7 +550,7 @@ func TestGatedFailuresOutOfOrder(t *testing.T) {
 					lost.Add(1)
 				}
 			})
-			time.Sleep(2 * time.Millisecond)
+			time.Sleep(2 * time.Millisecond) // in the bubble's time
 		}
 		wg.Wait()
 		require.Zero(t, lost.Load())

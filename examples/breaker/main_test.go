@@ -47,7 +47,7 @@ func (s *server) RoundTrip(req *http.Request) (*http.Response, error) {
 	s.mu.Lock()
 	s.bodies = append(s.bodies, string(text))
 	s.mu.Unlock()
-	time.Sleep(s.takes)
+	time.Sleep(s.takes) // in the bubble's time, or 0
 	return &http.Response{StatusCode: 200, Header: http.Header{}, Body: http.NoBody, Request: req}, nil
 }
 
@@ -109,6 +109,6 @@ func TestHedgingBelowRepeatsAPost(t *testing.T) {
 		require.Len(t, s.got(), 2)
 		require.Len(t, events, 1)
 		require.Equal(t, 1, events[0].Attempt)
-		time.Sleep(time.Minute) // for the request that lost
+		time.Sleep(time.Minute) // in the bubble's time, for the request that lost
 	})
 }

@@ -20,7 +20,7 @@ func terminal(t *testing.T) (tty *os.File, written func() string) {
 	t.Helper()
 	control, err := os.OpenFile("/dev/ptmx", os.O_RDWR|syscall.O_NOCTTY, 0)
 	if err != nil {
-		t.Skip(err)
+		t.Skip("this machine gives no pseudo-terminal: ", err)
 	}
 	var number, locked uint32
 	for request, value := range map[uintptr]*uint32{syscall.TIOCSPTLCK: &locked, syscall.TIOCGPTN: &number} {
@@ -29,7 +29,7 @@ func terminal(t *testing.T) (tty *os.File, written func() string) {
 	}
 	tty, err = os.OpenFile(fmt.Sprintf("/dev/pts/%d", number), os.O_RDWR|syscall.O_NOCTTY, 0)
 	if err != nil {
-		t.Skip(err)
+		t.Skip("this machine gives no pseudo-terminal: ", err)
 	}
 	var text strings.Builder
 	done := make(chan struct{})

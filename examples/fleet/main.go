@@ -66,7 +66,7 @@ func run(w io.Writer, redis string, outage time.Duration) error {
 	}
 	alone.api.down.Store(true)
 	together.api.down.Store(true)
-	time.Sleep(outage)
+	time.Sleep(outage) // in real time: the processes are real
 	fmt.Fprintf(w, "each with a gate of its own:   %v\n", alone.api)
 	fmt.Fprintf(w, "with a quota shared in Redis:  %v\n", together.api)
 	return nil
@@ -102,7 +102,7 @@ func newFleet(redis string) (*fleet, error) {
 
 // wait waits until all processes have called.
 func (f *fleet) wait() error {
-	for begun := time.Now(); time.Since(begun) < time.Minute; time.Sleep(50 * time.Millisecond) {
+	for begun := time.Now(); time.Since(begun) < time.Minute; time.Sleep(50 * time.Millisecond) { // they start in real time
 		if f.api.callers() == processes {
 			return nil
 		}

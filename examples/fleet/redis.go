@@ -41,7 +41,7 @@ func startRedis() (addr string, stop func(), err error) {
 		_ = cmd.Wait()
 		_ = os.RemoveAll(dir)
 	}
-	for begun := time.Now(); time.Since(begun) < 10*time.Second; time.Sleep(20 * time.Millisecond) {
+	for begun := time.Now(); time.Since(begun) < 10*time.Second; time.Sleep(20 * time.Millisecond) { // it starts in real time
 		if conn, err := net.Dial("tcp", addr); err == nil {
 			_ = conn.Close()
 			return addr, stop, nil
